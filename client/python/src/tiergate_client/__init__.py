@@ -1,0 +1,1 @@
+"""Thin client of Tiergate, Kafka's remote tier as a network service."""

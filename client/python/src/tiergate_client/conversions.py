@@ -1,0 +1,203 @@
+"""Values to protobuf messages and back, in pairs. Messages that come in are validated; a complaint names the field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from tiergate.v1 import metadata_pb2, types_pb2
+
+from tiergate_client.epochs import LeaderEpochs
+from tiergate_client.errors import InvalidField
+from tiergate_client.ids import KafkaUuid, LogId, SegmentId, TopicId
+from tiergate_client.segment_files import FileChecksum, SegmentFile, SegmentManifest
+from tiergate_client.values import (
+    ConsistencyToken,
+    PartitionSummary,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    SegmentState,
+    TopicIdPartition,
+)
+
+Id = TypeVar("Id", bound=KafkaUuid)
+
+_STATES_TO_PROTO = {state: types_pb2.SegmentState.Value(f"SEGMENT_STATE_{state.name}") for state in SegmentState}
+_STATES_FROM_PROTO: dict[int, SegmentState] = {number: state for state, number in _STATES_TO_PROTO.items()}
+_FILES_TO_PROTO = {file: types_pb2.SegmentFile.Value(f"SEGMENT_FILE_{file.name}") for file in SegmentFile}
+_FILES_FROM_PROTO: dict[int, SegmentFile] = {number: file for file, number in _FILES_TO_PROTO.items()}
+
+
+@contextmanager
+def inside(parent: str) -> Iterator[None]:
+    """Complaints about a field are passed on as complaints about parent.field."""
+    try:
+        yield
+    except InvalidField as complaint:
+        raise complaint.inside(parent) from None
+
+
+def id_from_proto(kind: type[Id], raw: bytes, field: str) -> Id:
+    if len(raw) != 16:
+        raise InvalidField.of(field, f"an id has 16 bytes, not {len(raw)}")
+    return kind(raw)
+
+
+def partition_to_proto(partition: TopicIdPartition) -> types_pb2.TopicIdPartition:
+    return types_pb2.TopicIdPartition(
+        topic=partition.topic, topic_id=partition.topic_id.raw, partition=partition.partition
+    )
+
+
+def partition_from_proto(message: types_pb2.TopicIdPartition) -> TopicIdPartition:
+    with inside("partition"):
+        topic_id = id_from_proto(TopicId, message.topic_id, "topic_id")
+        return TopicIdPartition(topic_id=topic_id, partition=message.partition, topic=message.topic)
+
+
+def state_to_proto(state: SegmentState) -> types_pb2.SegmentState.ValueType:
+    return _STATES_TO_PROTO[state]
+
+
+def state_from_proto(number: int) -> SegmentState:
+    if number not in _STATES_FROM_PROTO:
+        raise InvalidField.of("state", f"{number} is not a segment state")
+    return _STATES_FROM_PROTO[number]
+
+
+def file_to_proto(file: SegmentFile) -> types_pb2.SegmentFile.ValueType:
+    return _FILES_TO_PROTO[file]
+
+
+def file_from_proto(number: int) -> SegmentFile:
+    if number not in _FILES_FROM_PROTO:
+        raise InvalidField.of("file", f"{number} is not a segment file")
+    return _FILES_FROM_PROTO[number]
+
+
+def epochs_to_proto(epochs: LeaderEpochs) -> Sequence[types_pb2.SegmentLeaderEpoch]:
+    return [types_pb2.SegmentLeaderEpoch(leader_epoch=epoch, start_offset=start) for epoch, start in epochs]
+
+
+def epochs_from_proto(messages: Sequence[types_pb2.SegmentLeaderEpoch]) -> LeaderEpochs:
+    with inside("segment_leader_epochs"):
+        return LeaderEpochs(tuple((message.leader_epoch, message.start_offset) for message in messages))
+
+
+def metadata_to_proto(metadata: RemoteLogSegmentMetadata) -> types_pb2.RemoteLogSegmentMetadata:
+    return types_pb2.RemoteLogSegmentMetadata(
+        partition=partition_to_proto(metadata.partition),
+        segment_id=metadata.segment_id.raw,
+        start_offset=metadata.start_offset,
+        end_offset=metadata.end_offset,
+        max_timestamp_ms=metadata.max_timestamp_ms,
+        broker_id=metadata.broker_id,
+        event_timestamp_ms=metadata.event_timestamp_ms,
+        segment_size_bytes=metadata.segment_size_bytes,
+        segment_leader_epochs=epochs_to_proto(metadata.segment_leader_epochs),
+        custom_metadata=metadata.custom_metadata,
+        state=state_to_proto(metadata.state),
+        txn_index_empty=metadata.txn_index_empty,
+    )
+
+
+def metadata_from_proto(message: types_pb2.RemoteLogSegmentMetadata, field: str) -> RemoteLogSegmentMetadata:
+    with inside(field):
+        return RemoteLogSegmentMetadata(
+            partition=partition_from_proto(message.partition),
+            segment_id=id_from_proto(SegmentId, message.segment_id, "segment_id"),
+            start_offset=message.start_offset,
+            end_offset=message.end_offset,
+            max_timestamp_ms=message.max_timestamp_ms,
+            broker_id=message.broker_id,
+            event_timestamp_ms=message.event_timestamp_ms,
+            segment_size_bytes=message.segment_size_bytes,
+            segment_leader_epochs=epochs_from_proto(message.segment_leader_epochs),
+            custom_metadata=message.custom_metadata if message.HasField("custom_metadata") else None,
+            state=state_from_proto(message.state),
+            txn_index_empty=message.txn_index_empty,
+        )
+
+
+def update_to_proto(
+    update: RemoteLogSegmentMetadataUpdate, token: types_pb2.ConsistencyToken | None
+) -> metadata_pb2.UpdateSegmentRequest:
+    return metadata_pb2.UpdateSegmentRequest(
+        token=token,
+        partition=partition_to_proto(update.partition),
+        segment_id=update.segment_id.raw,
+        event_timestamp_ms=update.event_timestamp_ms,
+        custom_metadata=update.custom_metadata,
+        state=state_to_proto(update.state),
+        broker_id=update.broker_id,
+    )
+
+
+def update_from_proto(message: metadata_pb2.UpdateSegmentRequest) -> RemoteLogSegmentMetadataUpdate:
+    return RemoteLogSegmentMetadataUpdate(
+        partition=partition_from_proto(message.partition),
+        segment_id=id_from_proto(SegmentId, message.segment_id, "segment_id"),
+        state=state_from_proto(message.state),
+        custom_metadata=message.custom_metadata if message.HasField("custom_metadata") else None,
+        event_timestamp_ms=message.event_timestamp_ms,
+        broker_id=message.broker_id,
+    )
+
+
+def token_to_proto(token: ConsistencyToken) -> types_pb2.ConsistencyToken:
+    return types_pb2.ConsistencyToken(log_id=token.log_id.raw, applied_offsets=token.applied_offsets)
+
+
+def token_from_proto(message: types_pb2.ConsistencyToken) -> ConsistencyToken:
+    with inside("token"):
+        return ConsistencyToken(id_from_proto(LogId, message.log_id, "log_id"), dict(message.applied_offsets))
+
+
+def summary_to_proto(summary: PartitionSummary) -> metadata_pb2.PartitionSummary:
+    return metadata_pb2.PartitionSummary(
+        partition=partition_to_proto(summary.partition),
+        metadata_partition=summary.metadata_partition,
+        segment_count=summary.segment_count,
+        finished_segment_count=summary.finished_segment_count,
+        finished_size_bytes=summary.finished_size_bytes,
+        start_offset=summary.start_offset,
+        end_offset=summary.end_offset,
+        ready=summary.ready,
+    )
+
+
+def summary_from_proto(message: metadata_pb2.PartitionSummary) -> PartitionSummary:
+    return PartitionSummary(
+        partition=partition_from_proto(message.partition),
+        metadata_partition=message.metadata_partition,
+        segment_count=message.segment_count,
+        finished_segment_count=message.finished_segment_count,
+        finished_size_bytes=message.finished_size_bytes,
+        start_offset=message.start_offset if message.HasField("start_offset") else None,
+        end_offset=message.end_offset if message.HasField("end_offset") else None,
+        ready=message.ready,
+    )
+
+
+def manifest_to_proto(manifest: SegmentManifest) -> types_pb2.SegmentManifest:
+    files = [
+        types_pb2.SegmentFileChecksum(file=file_to_proto(file), size_bytes=checksum.size_bytes, crc32c=checksum.crc32c)
+        for file, checksum in manifest.files.items()
+    ]
+    return types_pb2.SegmentManifest(
+        metadata=metadata_to_proto(manifest.metadata), files=files, log_block_crc32c=manifest.log_block_crc32c
+    )
+
+
+def manifest_from_proto(message: types_pb2.SegmentManifest, field: str) -> SegmentManifest:
+    with inside(field):
+        metadata = metadata_from_proto(message.metadata, "metadata")
+        files: dict[SegmentFile, FileChecksum] = {}
+        with inside("files"):
+            for entry in message.files:
+                file = file_from_proto(entry.file)
+                if file in files:
+                    raise InvalidField.of("file", f"{file.value} is named twice")
+                files[file] = FileChecksum(entry.size_bytes, entry.crc32c)
+        return SegmentManifest(metadata, files, tuple(message.log_block_crc32c))

@@ -1,0 +1,140 @@
+"""The two interfaces that Tiergate is: Kafka's RemoteLogMetadataManager and RemoteStorageManager, in Python.
+
+The client implements them over gRPC, the server's domain over its seams; one contract suite holds for all.
+Implementations are safe to use from many threads. Errors are those of `tiergate_client.errors`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+from tiergate_client.ids import SegmentId
+from tiergate_client.segment_data import LogSegmentData
+from tiergate_client.segment_files import SegmentFile, SegmentManifest
+from tiergate_client.values import (
+    PartitionSummary,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    TopicIdPartition,
+)
+
+
+class RemoteLogMetadata(ABC):
+    """Which segment holds which offsets, and where each one stands in its life.
+
+    Reads see every change that this object has acknowledged, and never an older state than one it has shown. Every
+    call raises Unavailable while the truth is not known, never an empty answer instead.
+    """
+
+    @abstractmethod
+    def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Announces a segment in COPY_STARTED; returns when applied.
+
+        The same content again is fine. Raises InvalidField for another state, InvalidTransition when the segment is
+        in a later state, SegmentConflict when it is there with other content, CommitStateUnknown when its fate is
+        unknown in time.
+        """
+
+    @abstractmethod
+    def update_segment(self, update: RemoteLogSegmentMetadataUpdate) -> None:
+        """Moves a segment to another state and replaces its custom metadata; returns when applied.
+
+        What already holds is fine, and so is DELETE_FINISHED of a segment that does not exist. Raises InvalidField
+        for COPY_STARTED, SegmentNotFound, InvalidTransition (illegal, or another writer was faster),
+        CommitStateUnknown.
+        """
+
+    @abstractmethod
+    def get_segment(
+        self, segment_id: SegmentId, *, partition: TopicIdPartition | None = None
+    ) -> RemoteLogSegmentMetadata:
+        """A segment by its id, in any state; without `partition` every partition is searched.
+
+        Raises SegmentNotFound.
+        """
+
+    @abstractmethod
+    def find_segment(
+        self, partition: TopicIdPartition, *, leader_epoch: int, offset: int
+    ) -> RemoteLogSegmentMetadata | None:
+        """The finished segment that holds `offset` in `leader_epoch`."""
+
+    @abstractmethod
+    def highest_offset_for_epoch(self, partition: TopicIdPartition, *, leader_epoch: int) -> int | None:
+        """The highest offset of the epoch that was ever copied completely, deleted or not."""
+
+    @abstractmethod
+    def list_segments(
+        self, partition: TopicIdPartition, *, leader_epoch: int | None = None
+    ) -> Iterator[RemoteLogSegmentMetadata]:
+        """Segments of any state, ascending by (start offset, segment id); of one epoch, or all."""
+
+    @abstractmethod
+    def list_partitions(self, *, topic: str | None = None) -> Iterator[PartitionSummary]:
+        """The partitions that the log speaks of, by name, topic id and number.
+
+        Raises TopicNotFound when the log never mentioned `topic`.
+        """
+
+
+class RemoteStorage(ABC):
+    """The bytes of segments. A segment is readable entirely or not at all."""
+
+    @abstractmethod
+    def copy_segment(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes:
+        """Stores a segment and returns its custom metadata; when it returns, everything is durable and readable.
+
+        The same id with the same content again is fine. Raises SegmentConflict for other content, or when the id was
+        deleted; SentDataCorrupt when the data changed while it was read.
+        """
+
+    @abstractmethod
+    def fetch_segment(
+        self, metadata: RemoteLogSegmentMetadata, *, offset: int = 0, length: int | None = None
+    ) -> SegmentStream:
+        """Bytes of the log from `offset`, at most `length` of them; fewer only at the end. The caller closes it.
+
+        Raises SegmentNotFound, OffsetOutOfRange when `offset` is beyond the end (the end itself is an empty stream),
+        InvalidField for a negative offset or a length below 1, StoredDataCorrupt also in mid-stream.
+        """
+
+    @abstractmethod
+    def fetch_index(self, metadata: RemoteLogSegmentMetadata, file: SegmentFile) -> bytes:
+        """A whole index. Raises SegmentNotFound, IndexNotFound, StoredDataCorrupt, InvalidField for LOG."""
+
+    @abstractmethod
+    def delete_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Removes a segment, complete or half copied; absent is fine. A copy still under way can not complete."""
+
+    @abstractmethod
+    def get_manifest(self, metadata: RemoteLogSegmentMetadata) -> SegmentManifest:
+        """What is stored of a segment. Raises SegmentNotFound, StoredDataCorrupt."""
+
+
+class SegmentStream:
+    """Verified bytes of a segment, piece by piece. Close it, or use it as a context, when you stop before its end."""
+
+    def __init__(self, pieces: Iterator[bytes | memoryview], close: Callable[[], None]) -> None:
+        self._pieces = pieces
+        self._close = close
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        return self._pieces
+
+    def read(self) -> bytes:
+        """Everything that is left, in memory."""
+        return b"".join(self._pieces)
+
+    def close(self) -> None:
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,138 @@
+"""The one table between Tiergate's errors and gRPC's status, used by the server forwards and by the client backwards.
+
+Resolved by class, so that a subclass without a row of its own maps like its parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+import grpc
+from google.protobuf import any_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2
+
+from tiergate_client import errors
+
+DOMAIN = "tiergate"
+DETAILS_KEY = "grpc-status-details-bin"
+PUSHBACK_KEY = "grpc-retry-pushback-ms"
+MAX_DETAILS_BYTES = 8000
+_MAX_MESSAGE_CHARACTERS = 1000
+
+CODES: Mapping[type[errors.TiergateError], grpc.StatusCode] = {
+    errors.InvalidField: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.SentDataCorrupt: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.SegmentNotFound: grpc.StatusCode.NOT_FOUND,
+    errors.IndexNotFound: grpc.StatusCode.NOT_FOUND,
+    errors.TopicNotFound: grpc.StatusCode.NOT_FOUND,
+    errors.SegmentConflict: grpc.StatusCode.ALREADY_EXISTS,
+    errors.InvalidTransition: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.LogChanged: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.ReadOnly: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.OffsetOutOfRange: grpc.StatusCode.OUT_OF_RANGE,
+    errors.MetadataNotReady: grpc.StatusCode.UNAVAILABLE,
+    errors.NotHosted: grpc.StatusCode.UNAVAILABLE,
+    errors.StorageUnavailable: grpc.StatusCode.UNAVAILABLE,
+    errors.MetadataLogUnavailable: grpc.StatusCode.UNAVAILABLE,
+    errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
+    errors.LimitExceeded: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.BackendThrottled: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.Exhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.StoredDataCorrupt: grpc.StatusCode.DATA_LOSS,
+    errors.CorruptBatch: grpc.StatusCode.DATA_LOSS,
+    errors.MetadataCorrupt: grpc.StatusCode.DATA_LOSS,
+    errors.CommitStateUnknown: grpc.StatusCode.UNKNOWN,
+    errors.InvalidCredentials: grpc.StatusCode.UNAUTHENTICATED,
+    errors.NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
+    errors.GrantExpired: grpc.StatusCode.PERMISSION_DENIED,
+    errors.GrantInvalid: grpc.StatusCode.PERMISSION_DENIED,
+    errors.NotOffered: grpc.StatusCode.UNIMPLEMENTED,
+    errors.InternalError: grpc.StatusCode.INTERNAL,
+    errors.DeadlineExceeded: grpc.StatusCode.DEADLINE_EXCEEDED,
+    errors.Cancelled: grpc.StatusCode.CANCELLED,
+}
+
+_BY_CODE_AND_REASON = {(code, kind.reason): kind for kind, code in CODES.items()}
+
+# A status without details is the transport's, or a proxy's: what it can mean at most.
+_WITHOUT_DETAILS: Mapping[grpc.StatusCode, type[errors.TiergateError]] = {
+    grpc.StatusCode.UNAVAILABLE: errors.Unavailable,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: errors.Exhausted,
+    grpc.StatusCode.UNIMPLEMENTED: errors.NotOffered,
+    grpc.StatusCode.DEADLINE_EXCEEDED: errors.DeadlineExceeded,
+    grpc.StatusCode.CANCELLED: errors.Cancelled,
+    grpc.StatusCode.UNAUTHENTICATED: errors.InvalidCredentials,
+    grpc.StatusCode.PERMISSION_DENIED: errors.NotAllowed,
+}
+
+
+def code_of(error: errors.TiergateError) -> grpc.StatusCode:
+    for kind in type(error).__mro__:
+        if kind in CODES:
+            return CODES[kind]
+    return grpc.StatusCode.INTERNAL
+
+
+def to_status(error: errors.TiergateError) -> status_pb2.Status:
+    """The error as google.rpc.Status; messages and details are cut so that it stays below 8 kB."""
+    message = error.message[:_MAX_MESSAGE_CHARACTERS]
+    details = [_packed(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=_cut(error.details)))]
+    if isinstance(error, errors.InvalidField):
+        violation = error_details_pb2.BadRequest.FieldViolation(
+            field=error.details.get("field", "")[:200], description=message
+        )
+        details.append(_packed(error_details_pb2.BadRequest(field_violations=[violation])))
+    if error.retry_after_ms is not None:
+        delay = Duration()
+        delay.FromMilliseconds(error.retry_after_ms)
+        details.append(_packed(error_details_pb2.RetryInfo(retry_delay=delay)))
+    return status_pb2.Status(code=code_of(error).value[0], message=message, details=details)
+
+
+def trailing_metadata(error: errors.TiergateError) -> tuple[tuple[str, str | bytes], ...]:
+    """What goes out with a failed call. gRPC's own retries read only the pushback entry."""
+    trailers: list[tuple[str, str | bytes]] = [(DETAILS_KEY, to_status(error).SerializeToString())]
+    if error.retry_after_ms is not None:
+        trailers.append((PUSHBACK_KEY, str(error.retry_after_ms)))
+    return tuple(trailers)
+
+
+def from_rpc_error(failure: grpc.RpcError) -> errors.TiergateError:
+    """The error that the server raised, or the one that the transport's own status amounts to."""
+    code = failure.code()
+    trailers = dict(cast("Iterable[tuple[str, bytes]]", failure.trailing_metadata() or ()))
+    if DETAILS_KEY in trailers:
+        restored = _from_status(code, status_pb2.Status.FromString(trailers[DETAILS_KEY]))
+        if restored is not None:
+            return restored
+    message = failure.details() or code.name
+    return _WITHOUT_DETAILS.get(code, errors.InternalError)(message)
+
+
+def _from_status(code: grpc.StatusCode, status: status_pb2.Status) -> errors.TiergateError | None:
+    info = error_details_pb2.ErrorInfo()
+    retry = error_details_pb2.RetryInfo()
+    retry_after_ms = None
+    for detail in status.details:
+        if detail.Is(retry.DESCRIPTOR):
+            detail.Unpack(retry)
+            retry_after_ms = retry.retry_delay.ToMilliseconds()
+        elif detail.Is(info.DESCRIPTOR):
+            detail.Unpack(info)
+    if info.domain != DOMAIN:
+        return None
+    kind = _BY_CODE_AND_REASON.get((code, info.reason)) or _WITHOUT_DETAILS.get(code, errors.InternalError)
+    return kind(status.message, details=dict(info.metadata), retry_after_ms=retry_after_ms)
+
+
+def _cut(details: Mapping[str, str]) -> dict[str, str]:
+    return {key: value[:200] for key, value in list(details.items())[:16]}
+
+
+def _packed(message: Message) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(message)
+    return packed

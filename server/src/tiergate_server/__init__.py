@@ -1,0 +1,1 @@
+"""Tiergate's server: both planes and the command line."""

@@ -1,0 +1,1 @@
+"""The gRPC edge: servicers, interceptors, status. Decides nothing itself."""
