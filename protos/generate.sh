@@ -16,6 +16,7 @@ if [ ! -f "$venv/.ready" ]; then
     touch "$venv/.ready"
 fi
 mkdir -p "$out"
-PATH=$venv/bin:$PATH "$venv/bin/python" -m grpc_tools.protoc --proto_path=. \
+imports=$("$venv/bin/python" -c 'import google.rpc; print(list(google.rpc.__path__)[0].removesuffix("/google/rpc"))')
+PATH=$venv/bin:$PATH "$venv/bin/python" -m grpc_tools.protoc --proto_path=. --proto_path="$imports" \
     --python_out="$out" --grpc_python_out="$out" --mypy_out="quiet:$out" --mypy_grpc_out="quiet:$out" \
     tiergate/v1/*.proto

@@ -22,46 +22,77 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 from tiergate.v1 import types_pb2 as tiergate_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atiergate/v1/metadata.proto\x12\x0btiergate.v1\x1a\x17tiergate/v1/types.proto\"y\n\x11\x41\x64\x64SegmentRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x36\n\x07segment\x18\x02 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"B\n\x12\x41\x64\x64SegmentResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\"\x95\x02\n\x14UpdateSegmentRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x12\n\nsegment_id\x18\x03 \x01(\x0c\x12\x1a\n\x12\x65vent_timestamp_ms\x18\x04 \x01(\x03\x12\x1c\n\x0f\x63ustom_metadata\x18\x05 \x01(\x0cH\x00\x88\x01\x01\x12(\n\x05state\x18\x06 \x01(\x0e\x32\x19.tiergate.v1.SegmentState\x12\x11\n\tbroker_id\x18\x07 \x01(\x05\x42\x12\n\x10_custom_metadata\"E\n\x15UpdateSegmentResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\"\x87\x01\n\x11GetSegmentRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x12\n\nsegment_id\x18\x03 \x01(\x0c\"z\n\x12GetSegmentResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x36\n\x07segment\x18\x02 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"\x9a\x01\n\x12\x46indSegmentRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"{\n\x13\x46indSegmentResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x36\n\x07segment\x18\x02 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"\x8f\x01\n\x17GetHighestOffsetRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\"h\n\x18GetHighestOffsetResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x13\n\x06offset\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\t\n\x07_offset\"\xc8\x01\n\x13ListSegmentsRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x19\n\x0cleader_epoch\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\x0c\x42\x0f\n\r_leader_epoch\"\x96\x01\n\x14ListSegmentsResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x37\n\x08segments\x18\x02 \x03(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\x0c\"\x8a\x01\n\x15ListPartitionsRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x12\n\x05topic\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\x0c\x42\x08\n\x06_topic\"\x92\x01\n\x16ListPartitionsResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x31\n\npartitions\x18\x02 \x03(\x0b\x32\x1d.tiergate.v1.PartitionSummary\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\x0c\"\x97\x02\n\x10PartitionSummary\x12\x30\n\tpartition\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x1a\n\x12metadata_partition\x18\x02 \x01(\x05\x12\x15\n\rsegment_count\x18\x03 \x01(\x03\x12\x1e\n\x16\x66inished_segment_count\x18\x04 \x01(\x03\x12\x1b\n\x13\x66inished_size_bytes\x18\x05 \x01(\x03\x12\x19\n\x0cstart_offset\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x17\n\nend_offset\x18\x07 \x01(\x03H\x01\x88\x01\x01\x12\r\n\x05ready\x18\x08 \x01(\x08\x42\x0f\n\r_start_offsetB\r\n\x0b_end_offset2\xf3\x04\n\x18RemoteLogMetadataService\x12M\n\nAddSegment\x12\x1e.tiergate.v1.AddSegmentRequest\x1a\x1f.tiergate.v1.AddSegmentResponse\x12V\n\rUpdateSegment\x12!.tiergate.v1.UpdateSegmentRequest\x1a\".tiergate.v1.UpdateSegmentResponse\x12M\n\nGetSegment\x12\x1e.tiergate.v1.GetSegmentRequest\x1a\x1f.tiergate.v1.GetSegmentResponse\x12P\n\x0b\x46indSegment\x12\x1f.tiergate.v1.FindSegmentRequest\x1a .tiergate.v1.FindSegmentResponse\x12_\n\x10GetHighestOffset\x12$.tiergate.v1.GetHighestOffsetRequest\x1a%.tiergate.v1.GetHighestOffsetResponse\x12S\n\x0cListSegments\x12 .tiergate.v1.ListSegmentsRequest\x1a!.tiergate.v1.ListSegmentsResponse\x12Y\n\x0eListPartitions\x12\".tiergate.v1.ListPartitionsRequest\x1a#.tiergate.v1.ListPartitionsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atiergate/v1/metadata.proto\x12\x0btiergate.v1\x1a\x17google/rpc/status.proto\x1a\x17tiergate/v1/types.proto\"y\n\x11\x41\x64\x64SegmentRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x36\n\x07segment\x18\x02 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"B\n\x12\x41\x64\x64SegmentResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\"\xa8\x02\n\x14UpdateSegmentRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x12\n\nsegment_id\x18\x03 \x01(\x0c\x12\x1a\n\x12\x65vent_timestamp_ms\x18\x04 \x01(\x03\x12\x1c\n\x0f\x63ustom_metadata\x18\x05 \x01(\x0cH\x00\x88\x01\x01\x12(\n\x05state\x18\x06 \x01(\x0e\x32\x19.tiergate.v1.SegmentState\x12\x16\n\tbroker_id\x18\x07 \x01(\x05H\x01\x88\x01\x01\x42\x12\n\x10_custom_metadataB\x0c\n\n_broker_id\"E\n\x15UpdateSegmentResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\"\x81\x01\n\x19PutPartitionDeleteRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x36\n\x10partition_delete\x18\x02 \x01(\x0b\x32\x1c.tiergate.v1.PartitionDelete\"J\n\x1aPutPartitionDeleteResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\"\xb7\x01\n\x0fPartitionDelete\x12\x30\n\tpartition\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x30\n\x05state\x18\x02 \x01(\x0e\x32!.tiergate.v1.PartitionDeleteState\x12\x1a\n\x12\x65vent_timestamp_ms\x18\x03 \x01(\x03\x12\x16\n\tbroker_id\x18\x04 \x01(\x05H\x00\x88\x01\x01\x42\x0c\n\n_broker_id\"\x87\x01\n\x11GetSegmentRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x12\n\nsegment_id\x18\x03 \x01(\x0c\"z\n\x12GetSegmentResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x36\n\x07segment\x18\x02 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"\x9a\x01\n\x12\x46indSegmentRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"{\n\x13\x46indSegmentResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x36\n\x07segment\x18\x02 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"t\n\x13\x46indSegmentsRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12/\n\tquestions\x18\x02 \x03(\x0b\x32\x1c.tiergate.v1.SegmentQuestion\"i\n\x0fSegmentQuestion\x12\x30\n\tpartition\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x14\n\x0cleader_epoch\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"q\n\x14\x46indSegmentsResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12+\n\x07\x61nswers\x18\x02 \x03(\x0b\x32\x1a.tiergate.v1.SegmentAnswer\"k\n\rSegmentAnswer\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.google.rpc.Status\x12\x36\n\x07segment\x18\x02 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"\xb2\x01\n*FindNextSegmentWithTransactionIndexRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"\x93\x01\n+FindNextSegmentWithTransactionIndexResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x36\n\x07segment\x18\x02 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"\x89\x01\n\x11GetLogSizeRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\"V\n\x12GetLogSizeResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\"\x8f\x01\n\x17GetHighestOffsetRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\"h\n\x18GetHighestOffsetResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x13\n\x06offset\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\t\n\x07_offset\"\xc8\x01\n\x13ListSegmentsRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x19\n\x0cleader_epoch\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\x0c\x42\x0f\n\r_leader_epoch\"\x96\x01\n\x14ListSegmentsResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x37\n\x08segments\x18\x02 \x03(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\x0c\"\x8a\x01\n\x15ListPartitionsRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x12\n\x05topic\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\x0c\x42\x08\n\x06_topic\"\xa3\x01\n\x16ListPartitionsResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x31\n\npartitions\x18\x02 \x03(\x0b\x32\x1d.tiergate.v1.PartitionSummary\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\x0c\x12\x0f\n\x07partial\x18\x04 \x01(\x08\"v\n\x14WatchSegmentsRequest\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x30\n\tpartition\x18\x02 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\"\xf0\x01\n\x15WatchSegmentsResponse\x12,\n\x05token\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.ConsistencyToken\x12\x36\n\x05\x61\x64\x64\x65\x64\x18\x02 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadataH\x00\x12-\n\x07updated\x18\x03 \x01(\x0b\x32\x1a.tiergate.v1.SegmentUpdateH\x00\x12\x38\n\x10partition_delete\x18\x04 \x01(\x0b\x32\x1c.tiergate.v1.PartitionDeleteH\x00\x42\x08\n\x06\x63hange\"\xf3\x01\n\rSegmentUpdate\x12\x30\n\tpartition\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x12\n\nsegment_id\x18\x02 \x01(\x0c\x12\x1a\n\x12\x65vent_timestamp_ms\x18\x03 \x01(\x03\x12\x1c\n\x0f\x63ustom_metadata\x18\x04 \x01(\x0cH\x00\x88\x01\x01\x12(\n\x05state\x18\x05 \x01(\x0e\x32\x19.tiergate.v1.SegmentState\x12\x16\n\tbroker_id\x18\x06 \x01(\x05H\x01\x88\x01\x01\x42\x12\n\x10_custom_metadataB\x0c\n\n_broker_id\"\x97\x02\n\x10PartitionSummary\x12\x30\n\tpartition\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x1a\n\x12metadata_partition\x18\x02 \x01(\x05\x12\x15\n\rsegment_count\x18\x03 \x01(\x03\x12\x1e\n\x16\x66inished_segment_count\x18\x04 \x01(\x03\x12\x1b\n\x13\x66inished_size_bytes\x18\x05 \x01(\x03\x12\x19\n\x0cstart_offset\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x17\n\nend_offset\x18\x07 \x01(\x03H\x01\x88\x01\x01\x12\r\n\x05ready\x18\x08 \x01(\x08\x42\x0f\n\r_start_offsetB\r\n\x0b_end_offset*\xaa\x01\n\x14PartitionDeleteState\x12&\n\"PARTITION_DELETE_STATE_UNSPECIFIED\x10\x00\x12!\n\x1dPARTITION_DELETE_STATE_MARKED\x10\x01\x12\"\n\x1ePARTITION_DELETE_STATE_STARTED\x10\x02\x12#\n\x1fPARTITION_DELETE_STATE_FINISHED\x10\x03\x32\xf3\x08\n\x18RemoteLogMetadataService\x12M\n\nAddSegment\x12\x1e.tiergate.v1.AddSegmentRequest\x1a\x1f.tiergate.v1.AddSegmentResponse\x12V\n\rUpdateSegment\x12!.tiergate.v1.UpdateSegmentRequest\x1a\".tiergate.v1.UpdateSegmentResponse\x12\x65\n\x12PutPartitionDelete\x12&.tiergate.v1.PutPartitionDeleteRequest\x1a\'.tiergate.v1.PutPartitionDeleteResponse\x12M\n\nGetSegment\x12\x1e.tiergate.v1.GetSegmentRequest\x1a\x1f.tiergate.v1.GetSegmentResponse\x12P\n\x0b\x46indSegment\x12\x1f.tiergate.v1.FindSegmentRequest\x1a .tiergate.v1.FindSegmentResponse\x12S\n\x0c\x46indSegments\x12 .tiergate.v1.FindSegmentsRequest\x1a!.tiergate.v1.FindSegmentsResponse\x12\x98\x01\n#FindNextSegmentWithTransactionIndex\x12\x37.tiergate.v1.FindNextSegmentWithTransactionIndexRequest\x1a\x38.tiergate.v1.FindNextSegmentWithTransactionIndexResponse\x12_\n\x10GetHighestOffset\x12$.tiergate.v1.GetHighestOffsetRequest\x1a%.tiergate.v1.GetHighestOffsetResponse\x12S\n\x0cListSegments\x12 .tiergate.v1.ListSegmentsRequest\x1a!.tiergate.v1.ListSegmentsResponse\x12M\n\nGetLogSize\x12\x1e.tiergate.v1.GetLogSizeRequest\x1a\x1f.tiergate.v1.GetLogSizeResponse\x12Y\n\x0eListPartitions\x12\".tiergate.v1.ListPartitionsRequest\x1a#.tiergate.v1.ListPartitionsResponse\x12X\n\rWatchSegments\x12!.tiergate.v1.WatchSegmentsRequest\x1a\".tiergate.v1.WatchSegmentsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tiergate.v1.metadata_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ADDSEGMENTREQUEST']._serialized_start=68
-  _globals['_ADDSEGMENTREQUEST']._serialized_end=189
-  _globals['_ADDSEGMENTRESPONSE']._serialized_start=191
-  _globals['_ADDSEGMENTRESPONSE']._serialized_end=257
-  _globals['_UPDATESEGMENTREQUEST']._serialized_start=260
-  _globals['_UPDATESEGMENTREQUEST']._serialized_end=537
-  _globals['_UPDATESEGMENTRESPONSE']._serialized_start=539
-  _globals['_UPDATESEGMENTRESPONSE']._serialized_end=608
-  _globals['_GETSEGMENTREQUEST']._serialized_start=611
-  _globals['_GETSEGMENTREQUEST']._serialized_end=746
-  _globals['_GETSEGMENTRESPONSE']._serialized_start=748
-  _globals['_GETSEGMENTRESPONSE']._serialized_end=870
-  _globals['_FINDSEGMENTREQUEST']._serialized_start=873
-  _globals['_FINDSEGMENTREQUEST']._serialized_end=1027
-  _globals['_FINDSEGMENTRESPONSE']._serialized_start=1029
-  _globals['_FINDSEGMENTRESPONSE']._serialized_end=1152
-  _globals['_GETHIGHESTOFFSETREQUEST']._serialized_start=1155
-  _globals['_GETHIGHESTOFFSETREQUEST']._serialized_end=1298
-  _globals['_GETHIGHESTOFFSETRESPONSE']._serialized_start=1300
-  _globals['_GETHIGHESTOFFSETRESPONSE']._serialized_end=1404
-  _globals['_LISTSEGMENTSREQUEST']._serialized_start=1407
-  _globals['_LISTSEGMENTSREQUEST']._serialized_end=1607
-  _globals['_LISTSEGMENTSRESPONSE']._serialized_start=1610
-  _globals['_LISTSEGMENTSRESPONSE']._serialized_end=1760
-  _globals['_LISTPARTITIONSREQUEST']._serialized_start=1763
-  _globals['_LISTPARTITIONSREQUEST']._serialized_end=1901
-  _globals['_LISTPARTITIONSRESPONSE']._serialized_start=1904
-  _globals['_LISTPARTITIONSRESPONSE']._serialized_end=2050
-  _globals['_PARTITIONSUMMARY']._serialized_start=2053
-  _globals['_PARTITIONSUMMARY']._serialized_end=2332
-  _globals['_REMOTELOGMETADATASERVICE']._serialized_start=2335
-  _globals['_REMOTELOGMETADATASERVICE']._serialized_end=2962
+  _globals['_PARTITIONDELETESTATE']._serialized_start=4407
+  _globals['_PARTITIONDELETESTATE']._serialized_end=4577
+  _globals['_ADDSEGMENTREQUEST']._serialized_start=93
+  _globals['_ADDSEGMENTREQUEST']._serialized_end=214
+  _globals['_ADDSEGMENTRESPONSE']._serialized_start=216
+  _globals['_ADDSEGMENTRESPONSE']._serialized_end=282
+  _globals['_UPDATESEGMENTREQUEST']._serialized_start=285
+  _globals['_UPDATESEGMENTREQUEST']._serialized_end=581
+  _globals['_UPDATESEGMENTRESPONSE']._serialized_start=583
+  _globals['_UPDATESEGMENTRESPONSE']._serialized_end=652
+  _globals['_PUTPARTITIONDELETEREQUEST']._serialized_start=655
+  _globals['_PUTPARTITIONDELETEREQUEST']._serialized_end=784
+  _globals['_PUTPARTITIONDELETERESPONSE']._serialized_start=786
+  _globals['_PUTPARTITIONDELETERESPONSE']._serialized_end=860
+  _globals['_PARTITIONDELETE']._serialized_start=863
+  _globals['_PARTITIONDELETE']._serialized_end=1046
+  _globals['_GETSEGMENTREQUEST']._serialized_start=1049
+  _globals['_GETSEGMENTREQUEST']._serialized_end=1184
+  _globals['_GETSEGMENTRESPONSE']._serialized_start=1186
+  _globals['_GETSEGMENTRESPONSE']._serialized_end=1308
+  _globals['_FINDSEGMENTREQUEST']._serialized_start=1311
+  _globals['_FINDSEGMENTREQUEST']._serialized_end=1465
+  _globals['_FINDSEGMENTRESPONSE']._serialized_start=1467
+  _globals['_FINDSEGMENTRESPONSE']._serialized_end=1590
+  _globals['_FINDSEGMENTSREQUEST']._serialized_start=1592
+  _globals['_FINDSEGMENTSREQUEST']._serialized_end=1708
+  _globals['_SEGMENTQUESTION']._serialized_start=1710
+  _globals['_SEGMENTQUESTION']._serialized_end=1815
+  _globals['_FINDSEGMENTSRESPONSE']._serialized_start=1817
+  _globals['_FINDSEGMENTSRESPONSE']._serialized_end=1930
+  _globals['_SEGMENTANSWER']._serialized_start=1932
+  _globals['_SEGMENTANSWER']._serialized_end=2039
+  _globals['_FINDNEXTSEGMENTWITHTRANSACTIONINDEXREQUEST']._serialized_start=2042
+  _globals['_FINDNEXTSEGMENTWITHTRANSACTIONINDEXREQUEST']._serialized_end=2220
+  _globals['_FINDNEXTSEGMENTWITHTRANSACTIONINDEXRESPONSE']._serialized_start=2223
+  _globals['_FINDNEXTSEGMENTWITHTRANSACTIONINDEXRESPONSE']._serialized_end=2370
+  _globals['_GETLOGSIZEREQUEST']._serialized_start=2373
+  _globals['_GETLOGSIZEREQUEST']._serialized_end=2510
+  _globals['_GETLOGSIZERESPONSE']._serialized_start=2512
+  _globals['_GETLOGSIZERESPONSE']._serialized_end=2598
+  _globals['_GETHIGHESTOFFSETREQUEST']._serialized_start=2601
+  _globals['_GETHIGHESTOFFSETREQUEST']._serialized_end=2744
+  _globals['_GETHIGHESTOFFSETRESPONSE']._serialized_start=2746
+  _globals['_GETHIGHESTOFFSETRESPONSE']._serialized_end=2850
+  _globals['_LISTSEGMENTSREQUEST']._serialized_start=2853
+  _globals['_LISTSEGMENTSREQUEST']._serialized_end=3053
+  _globals['_LISTSEGMENTSRESPONSE']._serialized_start=3056
+  _globals['_LISTSEGMENTSRESPONSE']._serialized_end=3206
+  _globals['_LISTPARTITIONSREQUEST']._serialized_start=3209
+  _globals['_LISTPARTITIONSREQUEST']._serialized_end=3347
+  _globals['_LISTPARTITIONSRESPONSE']._serialized_start=3350
+  _globals['_LISTPARTITIONSRESPONSE']._serialized_end=3513
+  _globals['_WATCHSEGMENTSREQUEST']._serialized_start=3515
+  _globals['_WATCHSEGMENTSREQUEST']._serialized_end=3633
+  _globals['_WATCHSEGMENTSRESPONSE']._serialized_start=3636
+  _globals['_WATCHSEGMENTSRESPONSE']._serialized_end=3876
+  _globals['_SEGMENTUPDATE']._serialized_start=3879
+  _globals['_SEGMENTUPDATE']._serialized_end=4122
+  _globals['_PARTITIONSUMMARY']._serialized_start=4125
+  _globals['_PARTITIONSUMMARY']._serialized_end=4404
+  _globals['_REMOTELOGMETADATASERVICE']._serialized_start=4580
+  _globals['_REMOTELOGMETADATASERVICE']._serialized_end=5719
 # @@protoc_insertion_point(module_scope)

@@ -7,11 +7,39 @@ import builtins
 import collections.abc
 import google.protobuf.descriptor
 import google.protobuf.internal.containers
+import google.protobuf.internal.enum_type_wrapper
 import google.protobuf.message
+import google.rpc.status_pb2
+import sys
 import tiergate.v1.types_pb2
 import typing
 
+if sys.version_info >= (3, 10):
+    import typing as typing_extensions
+else:
+    import typing_extensions
+
 DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
+
+class _PartitionDeleteState:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _PartitionDeleteStateEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_PartitionDeleteState.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    PARTITION_DELETE_STATE_UNSPECIFIED: _PartitionDeleteState.ValueType  # 0
+    PARTITION_DELETE_STATE_MARKED: _PartitionDeleteState.ValueType  # 1
+    PARTITION_DELETE_STATE_STARTED: _PartitionDeleteState.ValueType  # 2
+    PARTITION_DELETE_STATE_FINISHED: _PartitionDeleteState.ValueType  # 3
+
+class PartitionDeleteState(_PartitionDeleteState, metaclass=_PartitionDeleteStateEnumTypeWrapper):
+    """How far the deletion of a whole partition is."""
+
+PARTITION_DELETE_STATE_UNSPECIFIED: PartitionDeleteState.ValueType  # 0
+PARTITION_DELETE_STATE_MARKED: PartitionDeleteState.ValueType  # 1
+PARTITION_DELETE_STATE_STARTED: PartitionDeleteState.ValueType  # 2
+PARTITION_DELETE_STATE_FINISHED: PartitionDeleteState.ValueType  # 3
+global___PartitionDeleteState = PartitionDeleteState
 
 @typing.final
 class AddSegmentRequest(google.protobuf.message.Message):
@@ -69,6 +97,7 @@ class UpdateSegmentRequest(google.protobuf.message.Message):
     state: tiergate.v1.types_pb2.SegmentState.ValueType
     """Any state but COPY_STARTED."""
     broker_id: builtins.int
+    """Absent is the same as -1: not a broker."""
     @property
     def token(self) -> tiergate.v1.types_pb2.ConsistencyToken: ...
     @property
@@ -82,10 +111,13 @@ class UpdateSegmentRequest(google.protobuf.message.Message):
         event_timestamp_ms: builtins.int = ...,
         custom_metadata: builtins.bytes | None = ...,
         state: tiergate.v1.types_pb2.SegmentState.ValueType = ...,
-        broker_id: builtins.int = ...,
+        broker_id: builtins.int | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_custom_metadata", b"_custom_metadata", "custom_metadata", b"custom_metadata", "partition", b"partition", "token", b"token"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_custom_metadata", b"_custom_metadata", "broker_id", b"broker_id", "custom_metadata", b"custom_metadata", "event_timestamp_ms", b"event_timestamp_ms", "partition", b"partition", "segment_id", b"segment_id", "state", b"state", "token", b"token"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_broker_id", b"_broker_id", "_custom_metadata", b"_custom_metadata", "broker_id", b"broker_id", "custom_metadata", b"custom_metadata", "partition", b"partition", "token", b"token"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_broker_id", b"_broker_id", "_custom_metadata", b"_custom_metadata", "broker_id", b"broker_id", "custom_metadata", b"custom_metadata", "event_timestamp_ms", b"event_timestamp_ms", "partition", b"partition", "segment_id", b"segment_id", "state", b"state", "token", b"token"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_broker_id", b"_broker_id"]) -> typing.Literal["broker_id"] | None: ...
+    @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_custom_metadata", b"_custom_metadata"]) -> typing.Literal["custom_metadata"] | None: ...
 
 global___UpdateSegmentRequest = UpdateSegmentRequest
@@ -106,6 +138,74 @@ class UpdateSegmentResponse(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["token", b"token"]) -> None: ...
 
 global___UpdateSegmentResponse = UpdateSegmentResponse
+
+@typing.final
+class PutPartitionDeleteRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: builtins.int
+    PARTITION_DELETE_FIELD_NUMBER: builtins.int
+    @property
+    def token(self) -> tiergate.v1.types_pb2.ConsistencyToken: ...
+    @property
+    def partition_delete(self) -> global___PartitionDelete: ...
+    def __init__(
+        self,
+        *,
+        token: tiergate.v1.types_pb2.ConsistencyToken | None = ...,
+        partition_delete: global___PartitionDelete | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["partition_delete", b"partition_delete", "token", b"token"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["partition_delete", b"partition_delete", "token", b"token"]) -> None: ...
+
+global___PutPartitionDeleteRequest = PutPartitionDeleteRequest
+
+@typing.final
+class PutPartitionDeleteResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: builtins.int
+    @property
+    def token(self) -> tiergate.v1.types_pb2.ConsistencyToken: ...
+    def __init__(
+        self,
+        *,
+        token: tiergate.v1.types_pb2.ConsistencyToken | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["token", b"token"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["token", b"token"]) -> None: ...
+
+global___PutPartitionDeleteResponse = PutPartitionDeleteResponse
+
+@typing.final
+class PartitionDelete(google.protobuf.message.Message):
+    """A step in the deletion of a whole partition."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: builtins.int
+    STATE_FIELD_NUMBER: builtins.int
+    EVENT_TIMESTAMP_MS_FIELD_NUMBER: builtins.int
+    BROKER_ID_FIELD_NUMBER: builtins.int
+    state: global___PartitionDeleteState.ValueType
+    event_timestamp_ms: builtins.int
+    broker_id: builtins.int
+    """Absent is the same as -1: not a broker."""
+    @property
+    def partition(self) -> tiergate.v1.types_pb2.TopicIdPartition: ...
+    def __init__(
+        self,
+        *,
+        partition: tiergate.v1.types_pb2.TopicIdPartition | None = ...,
+        state: global___PartitionDeleteState.ValueType = ...,
+        event_timestamp_ms: builtins.int = ...,
+        broker_id: builtins.int | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_broker_id", b"_broker_id", "broker_id", b"broker_id", "partition", b"partition"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_broker_id", b"_broker_id", "broker_id", b"broker_id", "event_timestamp_ms", b"event_timestamp_ms", "partition", b"partition", "state", b"state"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_broker_id", b"_broker_id"]) -> typing.Literal["broker_id"] | None: ...
+
+global___PartitionDelete = PartitionDelete
 
 @typing.final
 class GetSegmentRequest(google.protobuf.message.Message):
@@ -205,6 +305,200 @@ class FindSegmentResponse(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["segment", b"segment", "token", b"token"]) -> None: ...
 
 global___FindSegmentResponse = FindSegmentResponse
+
+@typing.final
+class FindSegmentsRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: builtins.int
+    QUESTIONS_FIELD_NUMBER: builtins.int
+    @property
+    def token(self) -> tiergate.v1.types_pb2.ConsistencyToken: ...
+    @property
+    def questions(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___SegmentQuestion]:
+        """At most the server's `page_size` limit."""
+
+    def __init__(
+        self,
+        *,
+        token: tiergate.v1.types_pb2.ConsistencyToken | None = ...,
+        questions: collections.abc.Iterable[global___SegmentQuestion] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["token", b"token"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["questions", b"questions", "token", b"token"]) -> None: ...
+
+global___FindSegmentsRequest = FindSegmentsRequest
+
+@typing.final
+class SegmentQuestion(google.protobuf.message.Message):
+    """One lookup of FindSegments."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: builtins.int
+    LEADER_EPOCH_FIELD_NUMBER: builtins.int
+    OFFSET_FIELD_NUMBER: builtins.int
+    leader_epoch: builtins.int
+    offset: builtins.int
+    """Not negative."""
+    @property
+    def partition(self) -> tiergate.v1.types_pb2.TopicIdPartition: ...
+    def __init__(
+        self,
+        *,
+        partition: tiergate.v1.types_pb2.TopicIdPartition | None = ...,
+        leader_epoch: builtins.int = ...,
+        offset: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["partition", b"partition"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["leader_epoch", b"leader_epoch", "offset", b"offset", "partition", b"partition"]) -> None: ...
+
+global___SegmentQuestion = SegmentQuestion
+
+@typing.final
+class FindSegmentsResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: builtins.int
+    ANSWERS_FIELD_NUMBER: builtins.int
+    @property
+    def token(self) -> tiergate.v1.types_pb2.ConsistencyToken: ...
+    @property
+    def answers(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___SegmentAnswer]:
+        """In the order of the questions."""
+
+    def __init__(
+        self,
+        *,
+        token: tiergate.v1.types_pb2.ConsistencyToken | None = ...,
+        answers: collections.abc.Iterable[global___SegmentAnswer] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["token", b"token"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["answers", b"answers", "token", b"token"]) -> None: ...
+
+global___FindSegmentsResponse = FindSegmentsResponse
+
+@typing.final
+class SegmentAnswer(google.protobuf.message.Message):
+    """The answer to one lookup."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: builtins.int
+    SEGMENT_FIELD_NUMBER: builtins.int
+    @property
+    def status(self) -> google.rpc.status_pb2.Status:
+        """Absent means OK."""
+
+    @property
+    def segment(self) -> tiergate.v1.types_pb2.RemoteLogSegmentMetadata:
+        """Absent when no finished segment holds the offset in that epoch."""
+
+    def __init__(
+        self,
+        *,
+        status: google.rpc.status_pb2.Status | None = ...,
+        segment: tiergate.v1.types_pb2.RemoteLogSegmentMetadata | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["segment", b"segment", "status", b"status"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["segment", b"segment", "status", b"status"]) -> None: ...
+
+global___SegmentAnswer = SegmentAnswer
+
+@typing.final
+class FindNextSegmentWithTransactionIndexRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: builtins.int
+    PARTITION_FIELD_NUMBER: builtins.int
+    LEADER_EPOCH_FIELD_NUMBER: builtins.int
+    OFFSET_FIELD_NUMBER: builtins.int
+    leader_epoch: builtins.int
+    offset: builtins.int
+    """Not negative."""
+    @property
+    def token(self) -> tiergate.v1.types_pb2.ConsistencyToken: ...
+    @property
+    def partition(self) -> tiergate.v1.types_pb2.TopicIdPartition: ...
+    def __init__(
+        self,
+        *,
+        token: tiergate.v1.types_pb2.ConsistencyToken | None = ...,
+        partition: tiergate.v1.types_pb2.TopicIdPartition | None = ...,
+        leader_epoch: builtins.int = ...,
+        offset: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["partition", b"partition", "token", b"token"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["leader_epoch", b"leader_epoch", "offset", b"offset", "partition", b"partition", "token", b"token"]) -> None: ...
+
+global___FindNextSegmentWithTransactionIndexRequest = FindNextSegmentWithTransactionIndexRequest
+
+@typing.final
+class FindNextSegmentWithTransactionIndexResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: builtins.int
+    SEGMENT_FIELD_NUMBER: builtins.int
+    @property
+    def token(self) -> tiergate.v1.types_pb2.ConsistencyToken: ...
+    @property
+    def segment(self) -> tiergate.v1.types_pb2.RemoteLogSegmentMetadata:
+        """Absent when there is none up to the end of the epoch."""
+
+    def __init__(
+        self,
+        *,
+        token: tiergate.v1.types_pb2.ConsistencyToken | None = ...,
+        segment: tiergate.v1.types_pb2.RemoteLogSegmentMetadata | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["segment", b"segment", "token", b"token"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["segment", b"segment", "token", b"token"]) -> None: ...
+
+global___FindNextSegmentWithTransactionIndexResponse = FindNextSegmentWithTransactionIndexResponse
+
+@typing.final
+class GetLogSizeRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: builtins.int
+    PARTITION_FIELD_NUMBER: builtins.int
+    LEADER_EPOCH_FIELD_NUMBER: builtins.int
+    leader_epoch: builtins.int
+    @property
+    def token(self) -> tiergate.v1.types_pb2.ConsistencyToken: ...
+    @property
+    def partition(self) -> tiergate.v1.types_pb2.TopicIdPartition: ...
+    def __init__(
+        self,
+        *,
+        token: tiergate.v1.types_pb2.ConsistencyToken | None = ...,
+        partition: tiergate.v1.types_pb2.TopicIdPartition | None = ...,
+        leader_epoch: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["partition", b"partition", "token", b"token"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["leader_epoch", b"leader_epoch", "partition", b"partition", "token", b"token"]) -> None: ...
+
+global___GetLogSizeRequest = GetLogSizeRequest
+
+@typing.final
+class GetLogSizeResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: builtins.int
+    SIZE_BYTES_FIELD_NUMBER: builtins.int
+    size_bytes: builtins.int
+    @property
+    def token(self) -> tiergate.v1.types_pb2.ConsistencyToken: ...
+    def __init__(
+        self,
+        *,
+        token: tiergate.v1.types_pb2.ConsistencyToken | None = ...,
+        size_bytes: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["token", b"token"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["size_bytes", b"size_bytes", "token", b"token"]) -> None: ...
+
+global___GetLogSizeResponse = GetLogSizeResponse
 
 @typing.final
 class GetHighestOffsetRequest(google.protobuf.message.Message):
@@ -347,8 +641,13 @@ class ListPartitionsResponse(google.protobuf.message.Message):
     TOKEN_FIELD_NUMBER: builtins.int
     PARTITIONS_FIELD_NUMBER: builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
+    PARTIAL_FIELD_NUMBER: builtins.int
     next_page_token: builtins.bytes
     """Empty on the last page."""
+    partial: builtins.bool
+    """True when there may be more: this replica does not host every metadata partition, or has not caught up with one, or
+    cannot read one.
+    """
     @property
     def token(self) -> tiergate.v1.types_pb2.ConsistencyToken: ...
     @property
@@ -359,11 +658,107 @@ class ListPartitionsResponse(google.protobuf.message.Message):
         token: tiergate.v1.types_pb2.ConsistencyToken | None = ...,
         partitions: collections.abc.Iterable[global___PartitionSummary] | None = ...,
         next_page_token: builtins.bytes = ...,
+        partial: builtins.bool = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["token", b"token"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["next_page_token", b"next_page_token", "partitions", b"partitions", "token", b"token"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["next_page_token", b"next_page_token", "partial", b"partial", "partitions", b"partitions", "token", b"token"]) -> None: ...
 
 global___ListPartitionsResponse = ListPartitionsResponse
+
+@typing.final
+class WatchSegmentsRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: builtins.int
+    PARTITION_FIELD_NUMBER: builtins.int
+    @property
+    def token(self) -> tiergate.v1.types_pb2.ConsistencyToken: ...
+    @property
+    def partition(self) -> tiergate.v1.types_pb2.TopicIdPartition:
+        """Only this partition."""
+
+    def __init__(
+        self,
+        *,
+        token: tiergate.v1.types_pb2.ConsistencyToken | None = ...,
+        partition: tiergate.v1.types_pb2.TopicIdPartition | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["partition", b"partition", "token", b"token"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["partition", b"partition", "token", b"token"]) -> None: ...
+
+global___WatchSegmentsRequest = WatchSegmentsRequest
+
+@typing.final
+class WatchSegmentsResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: builtins.int
+    ADDED_FIELD_NUMBER: builtins.int
+    UPDATED_FIELD_NUMBER: builtins.int
+    PARTITION_DELETE_FIELD_NUMBER: builtins.int
+    @property
+    def token(self) -> tiergate.v1.types_pb2.ConsistencyToken:
+        """Up to and with this change; on a heartbeat, everything up to now."""
+
+    @property
+    def added(self) -> tiergate.v1.types_pb2.RemoteLogSegmentMetadata: ...
+    @property
+    def updated(self) -> global___SegmentUpdate: ...
+    @property
+    def partition_delete(self) -> global___PartitionDelete: ...
+    def __init__(
+        self,
+        *,
+        token: tiergate.v1.types_pb2.ConsistencyToken | None = ...,
+        added: tiergate.v1.types_pb2.RemoteLogSegmentMetadata | None = ...,
+        updated: global___SegmentUpdate | None = ...,
+        partition_delete: global___PartitionDelete | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["added", b"added", "change", b"change", "partition_delete", b"partition_delete", "token", b"token", "updated", b"updated"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["added", b"added", "change", b"change", "partition_delete", b"partition_delete", "token", b"token", "updated", b"updated"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["change", b"change"]) -> typing.Literal["added", "updated", "partition_delete"] | None: ...
+
+global___WatchSegmentsResponse = WatchSegmentsResponse
+
+@typing.final
+class SegmentUpdate(google.protobuf.message.Message):
+    """A step in a segment's life, as the log holds it."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: builtins.int
+    SEGMENT_ID_FIELD_NUMBER: builtins.int
+    EVENT_TIMESTAMP_MS_FIELD_NUMBER: builtins.int
+    CUSTOM_METADATA_FIELD_NUMBER: builtins.int
+    STATE_FIELD_NUMBER: builtins.int
+    BROKER_ID_FIELD_NUMBER: builtins.int
+    segment_id: builtins.bytes
+    """16 bytes."""
+    event_timestamp_ms: builtins.int
+    custom_metadata: builtins.bytes
+    state: tiergate.v1.types_pb2.SegmentState.ValueType
+    broker_id: builtins.int
+    """Absent is the same as -1: not a broker."""
+    @property
+    def partition(self) -> tiergate.v1.types_pb2.TopicIdPartition: ...
+    def __init__(
+        self,
+        *,
+        partition: tiergate.v1.types_pb2.TopicIdPartition | None = ...,
+        segment_id: builtins.bytes = ...,
+        event_timestamp_ms: builtins.int = ...,
+        custom_metadata: builtins.bytes | None = ...,
+        state: tiergate.v1.types_pb2.SegmentState.ValueType = ...,
+        broker_id: builtins.int | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_broker_id", b"_broker_id", "_custom_metadata", b"_custom_metadata", "broker_id", b"broker_id", "custom_metadata", b"custom_metadata", "partition", b"partition"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_broker_id", b"_broker_id", "_custom_metadata", b"_custom_metadata", "broker_id", b"broker_id", "custom_metadata", b"custom_metadata", "event_timestamp_ms", b"event_timestamp_ms", "partition", b"partition", "segment_id", b"segment_id", "state", b"state"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_broker_id", b"_broker_id"]) -> typing.Literal["broker_id"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_custom_metadata", b"_custom_metadata"]) -> typing.Literal["custom_metadata"] | None: ...
+
+global___SegmentUpdate = SegmentUpdate
 
 @typing.final
 class PartitionSummary(google.protobuf.message.Message):
@@ -392,7 +787,7 @@ class PartitionSummary(google.protobuf.message.Message):
     end_offset: builtins.int
     """Highest end offset of the finished ones; absent when there are none."""
     ready: builtins.bool
-    """False while this replica is still catching up; the figures then are not complete."""
+    """False while this replica is still catching up, or cannot read the log: the figures then are not complete."""
     @property
     def partition(self) -> tiergate.v1.types_pb2.TopicIdPartition: ...
     def __init__(

@@ -36,12 +36,17 @@ class RemoteLogMetadataServiceStub(object):
     condition                              | code                | reason                   | the caller
     ---------------------------------------|---------------------|--------------------------|-----------------------
     replica behind the token, or starting  | UNAVAILABLE         | METADATA_NOT_READY       | retries, any replica
+    replica does not host the partition    | UNAVAILABLE         | NOT_HOSTED {hosted}      | goes to one that does
     token of another log                   | FAILED_PRECONDITION | LOG_CHANGED              | drops the token
+    the log is unreadable from an offset   | DATA_LOSS           | METADATA_CORRUPT         | alerts; the operator
+    on                                     |                     | {partition, offset}      | decides to skip
 
     and every mutation, besides:
 
     log out of reach, surely not appended  | UNAVAILABLE         | METADATA_LOG_UNAVAILABLE | retries
     published, fate unknown in time        | UNKNOWN             | COMMIT_STATE_UNKNOWN     | repeats, or reads first
+    this replica only follows              | FAILED_PRECONDITION | READ_ONLY                | writes elsewhere
+    the partition's deletion is finished   | FAILED_PRECONDITION | INVALID_TRANSITION       | leaves it alone
 
     A mutation whose answer was lost is safe to repeat: what already holds is answered OK and not published again.
     """
@@ -62,6 +67,11 @@ class RemoteLogMetadataServiceStub(object):
                 request_serializer=tiergate_dot_v1_dot_metadata__pb2.UpdateSegmentRequest.SerializeToString,
                 response_deserializer=tiergate_dot_v1_dot_metadata__pb2.UpdateSegmentResponse.FromString,
                 _registered_method=True)
+        self.PutPartitionDelete = channel.unary_unary(
+                '/tiergate.v1.RemoteLogMetadataService/PutPartitionDelete',
+                request_serializer=tiergate_dot_v1_dot_metadata__pb2.PutPartitionDeleteRequest.SerializeToString,
+                response_deserializer=tiergate_dot_v1_dot_metadata__pb2.PutPartitionDeleteResponse.FromString,
+                _registered_method=True)
         self.GetSegment = channel.unary_unary(
                 '/tiergate.v1.RemoteLogMetadataService/GetSegment',
                 request_serializer=tiergate_dot_v1_dot_metadata__pb2.GetSegmentRequest.SerializeToString,
@@ -71,6 +81,16 @@ class RemoteLogMetadataServiceStub(object):
                 '/tiergate.v1.RemoteLogMetadataService/FindSegment',
                 request_serializer=tiergate_dot_v1_dot_metadata__pb2.FindSegmentRequest.SerializeToString,
                 response_deserializer=tiergate_dot_v1_dot_metadata__pb2.FindSegmentResponse.FromString,
+                _registered_method=True)
+        self.FindSegments = channel.unary_unary(
+                '/tiergate.v1.RemoteLogMetadataService/FindSegments',
+                request_serializer=tiergate_dot_v1_dot_metadata__pb2.FindSegmentsRequest.SerializeToString,
+                response_deserializer=tiergate_dot_v1_dot_metadata__pb2.FindSegmentsResponse.FromString,
+                _registered_method=True)
+        self.FindNextSegmentWithTransactionIndex = channel.unary_unary(
+                '/tiergate.v1.RemoteLogMetadataService/FindNextSegmentWithTransactionIndex',
+                request_serializer=tiergate_dot_v1_dot_metadata__pb2.FindNextSegmentWithTransactionIndexRequest.SerializeToString,
+                response_deserializer=tiergate_dot_v1_dot_metadata__pb2.FindNextSegmentWithTransactionIndexResponse.FromString,
                 _registered_method=True)
         self.GetHighestOffset = channel.unary_unary(
                 '/tiergate.v1.RemoteLogMetadataService/GetHighestOffset',
@@ -82,10 +102,20 @@ class RemoteLogMetadataServiceStub(object):
                 request_serializer=tiergate_dot_v1_dot_metadata__pb2.ListSegmentsRequest.SerializeToString,
                 response_deserializer=tiergate_dot_v1_dot_metadata__pb2.ListSegmentsResponse.FromString,
                 _registered_method=True)
+        self.GetLogSize = channel.unary_unary(
+                '/tiergate.v1.RemoteLogMetadataService/GetLogSize',
+                request_serializer=tiergate_dot_v1_dot_metadata__pb2.GetLogSizeRequest.SerializeToString,
+                response_deserializer=tiergate_dot_v1_dot_metadata__pb2.GetLogSizeResponse.FromString,
+                _registered_method=True)
         self.ListPartitions = channel.unary_unary(
                 '/tiergate.v1.RemoteLogMetadataService/ListPartitions',
                 request_serializer=tiergate_dot_v1_dot_metadata__pb2.ListPartitionsRequest.SerializeToString,
                 response_deserializer=tiergate_dot_v1_dot_metadata__pb2.ListPartitionsResponse.FromString,
+                _registered_method=True)
+        self.WatchSegments = channel.unary_stream(
+                '/tiergate.v1.RemoteLogMetadataService/WatchSegments',
+                request_serializer=tiergate_dot_v1_dot_metadata__pb2.WatchSegmentsRequest.SerializeToString,
+                response_deserializer=tiergate_dot_v1_dot_metadata__pb2.WatchSegmentsResponse.FromString,
                 _registered_method=True)
 
 
@@ -100,12 +130,17 @@ class RemoteLogMetadataServiceServicer(object):
     condition                              | code                | reason                   | the caller
     ---------------------------------------|---------------------|--------------------------|-----------------------
     replica behind the token, or starting  | UNAVAILABLE         | METADATA_NOT_READY       | retries, any replica
+    replica does not host the partition    | UNAVAILABLE         | NOT_HOSTED {hosted}      | goes to one that does
     token of another log                   | FAILED_PRECONDITION | LOG_CHANGED              | drops the token
+    the log is unreadable from an offset   | DATA_LOSS           | METADATA_CORRUPT         | alerts; the operator
+    on                                     |                     | {partition, offset}      | decides to skip
 
     and every mutation, besides:
 
     log out of reach, surely not appended  | UNAVAILABLE         | METADATA_LOG_UNAVAILABLE | retries
     published, fate unknown in time        | UNKNOWN             | COMMIT_STATE_UNKNOWN     | repeats, or reads first
+    this replica only follows              | FAILED_PRECONDITION | READ_ONLY                | writes elsewhere
+    the partition's deletion is finished   | FAILED_PRECONDITION | INVALID_TRANSITION       | leaves it alone
 
     A mutation whose answer was lost is safe to repeat: what already holds is answered OK and not published again.
     """
@@ -138,10 +173,27 @@ class RemoteLogMetadataServiceServicer(object):
         condition                                   | code                | reason                       | the caller
         --------------------------------------------|---------------------|------------------------------|-------------
         state is COPY_STARTED                       | INVALID_ARGUMENT    | INVALID_FIELD                | uses AddSegment
+        topic id is known under another topic name  | INVALID_ARGUMENT    | INVALID_FIELD                | corrects it
         custom metadata above the limit             | RESOURCE_EXHAUSTED  | LIMIT_EXCEEDED               | shortens it
         no such segment (other than for
         DELETE_FINISHED)                            | NOT_FOUND           | SEGMENT_NOT_FOUND            | adds it first
         illegal step, or another writer was faster  | FAILED_PRECONDITION | INVALID_TRANSITION {from,to} | rereads, decides
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutPartitionDelete(self, request, context):
+        """Takes the deletion of a whole partition a step further: MARKED, STARTED, FINISHED. FINISHED drops everything that
+        is known of the partition, on every replica; from then on its mutations are refused. The segments' own deletion is
+        the caller's work, between STARTED and FINISHED.
+
+        Idempotent by (partition, state): what already holds is OK. On cancel or time-out the event may or may not be in the
+        log: repeat the call.
+
+        condition                                   | code                | reason                       | the caller
+        --------------------------------------------|---------------------|------------------------------|-------------
+        not the next step                           | FAILED_PRECONDITION | INVALID_TRANSITION {from,to} | makes that one
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -163,6 +215,30 @@ class RemoteLogMetadataServiceServicer(object):
     def FindSegment(self, request, context):
         """The finished segment that holds an offset of a leader epoch (Kafka's remoteLogSegmentMetadata). No segment in the
         answer means that the log says there is none.
+
+        A read: idempotent, nothing happens on cancel. No conditions of its own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindSegments(self, request, context):
+        """Many FindSegments in one call: answers in the order of the questions, each with a status of its own
+        (google.rpc.Status: code 0, or what FindSegment would have failed with).
+
+        A read: idempotent, nothing happens on cancel.
+
+        condition                     | code               | reason         | the caller
+        ------------------------------|--------------------|----------------|-----------------------
+        more questions than page_size | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks in smaller lots
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindNextSegmentWithTransactionIndex(self, request, context):
+        """Like FindSegment, but passes over segments that surely have no aborted transaction (txn_index_empty), within the
+        same leader epoch (Kafka's nextSegmentWithTxnIndex).
 
         A read: idempotent, nothing happens on cancel. No conditions of its own.
         """
@@ -195,6 +271,16 @@ class RemoteLogMetadataServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetLogSize(self, request, context):
+        """The bytes of all segments of a leader epoch, whatever their state (Kafka's remoteLogSize). A segment that spans
+        epochs counts in each of them.
+
+        A read: idempotent, nothing happens on cancel. No conditions of its own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListPartitions(self, request, context):
         """The partitions that the log speaks of, by topic name, topic id and partition. Pages like ListSegments.
 
@@ -204,6 +290,25 @@ class RemoteLogMetadataServiceServicer(object):
         ----------------------------------------|--------------------|-----------------|-----------------------
         the log never mentioned the topic name  | NOT_FOUND          | TOPIC_NOT_FOUND | corrects the name
         page_size above the limit               | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED  | asks for smaller pages
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchSegments(self, request, context):
+        """Every change after a token, in the order in which this replica applies it, and then as it happens; of one
+        partition, or of all that this replica hosts. Without a token it begins with what comes next. A message without a
+        change is a heartbeat: its token says how far there was nothing. The stream ends only with an error or by cancel.
+
+        A read: to go on after a break, watch again with the last token received; a change may then come twice only if its
+        message was lost on the way.
+
+        condition                                   | code               | reason              | the caller
+        --------------------------------------------|--------------------|---------------------|------------------------
+        token older than the history that is kept   | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | lists again, watches
+        |                    | {earliest, latest}  | from that token
+        watcher too far behind                      | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | lists again
+        replica stops hosting a watched partition   | UNAVAILABLE        | NOT_HOSTED          | watches another replica
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -222,6 +327,11 @@ def add_RemoteLogMetadataServiceServicer_to_server(servicer, server):
                     request_deserializer=tiergate_dot_v1_dot_metadata__pb2.UpdateSegmentRequest.FromString,
                     response_serializer=tiergate_dot_v1_dot_metadata__pb2.UpdateSegmentResponse.SerializeToString,
             ),
+            'PutPartitionDelete': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutPartitionDelete,
+                    request_deserializer=tiergate_dot_v1_dot_metadata__pb2.PutPartitionDeleteRequest.FromString,
+                    response_serializer=tiergate_dot_v1_dot_metadata__pb2.PutPartitionDeleteResponse.SerializeToString,
+            ),
             'GetSegment': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSegment,
                     request_deserializer=tiergate_dot_v1_dot_metadata__pb2.GetSegmentRequest.FromString,
@@ -231,6 +341,16 @@ def add_RemoteLogMetadataServiceServicer_to_server(servicer, server):
                     servicer.FindSegment,
                     request_deserializer=tiergate_dot_v1_dot_metadata__pb2.FindSegmentRequest.FromString,
                     response_serializer=tiergate_dot_v1_dot_metadata__pb2.FindSegmentResponse.SerializeToString,
+            ),
+            'FindSegments': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindSegments,
+                    request_deserializer=tiergate_dot_v1_dot_metadata__pb2.FindSegmentsRequest.FromString,
+                    response_serializer=tiergate_dot_v1_dot_metadata__pb2.FindSegmentsResponse.SerializeToString,
+            ),
+            'FindNextSegmentWithTransactionIndex': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindNextSegmentWithTransactionIndex,
+                    request_deserializer=tiergate_dot_v1_dot_metadata__pb2.FindNextSegmentWithTransactionIndexRequest.FromString,
+                    response_serializer=tiergate_dot_v1_dot_metadata__pb2.FindNextSegmentWithTransactionIndexResponse.SerializeToString,
             ),
             'GetHighestOffset': grpc.unary_unary_rpc_method_handler(
                     servicer.GetHighestOffset,
@@ -242,10 +362,20 @@ def add_RemoteLogMetadataServiceServicer_to_server(servicer, server):
                     request_deserializer=tiergate_dot_v1_dot_metadata__pb2.ListSegmentsRequest.FromString,
                     response_serializer=tiergate_dot_v1_dot_metadata__pb2.ListSegmentsResponse.SerializeToString,
             ),
+            'GetLogSize': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetLogSize,
+                    request_deserializer=tiergate_dot_v1_dot_metadata__pb2.GetLogSizeRequest.FromString,
+                    response_serializer=tiergate_dot_v1_dot_metadata__pb2.GetLogSizeResponse.SerializeToString,
+            ),
             'ListPartitions': grpc.unary_unary_rpc_method_handler(
                     servicer.ListPartitions,
                     request_deserializer=tiergate_dot_v1_dot_metadata__pb2.ListPartitionsRequest.FromString,
                     response_serializer=tiergate_dot_v1_dot_metadata__pb2.ListPartitionsResponse.SerializeToString,
+            ),
+            'WatchSegments': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchSegments,
+                    request_deserializer=tiergate_dot_v1_dot_metadata__pb2.WatchSegmentsRequest.FromString,
+                    response_serializer=tiergate_dot_v1_dot_metadata__pb2.WatchSegmentsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -266,12 +396,17 @@ class RemoteLogMetadataService(object):
     condition                              | code                | reason                   | the caller
     ---------------------------------------|---------------------|--------------------------|-----------------------
     replica behind the token, or starting  | UNAVAILABLE         | METADATA_NOT_READY       | retries, any replica
+    replica does not host the partition    | UNAVAILABLE         | NOT_HOSTED {hosted}      | goes to one that does
     token of another log                   | FAILED_PRECONDITION | LOG_CHANGED              | drops the token
+    the log is unreadable from an offset   | DATA_LOSS           | METADATA_CORRUPT         | alerts; the operator
+    on                                     |                     | {partition, offset}      | decides to skip
 
     and every mutation, besides:
 
     log out of reach, surely not appended  | UNAVAILABLE         | METADATA_LOG_UNAVAILABLE | retries
     published, fate unknown in time        | UNKNOWN             | COMMIT_STATE_UNKNOWN     | repeats, or reads first
+    this replica only follows              | FAILED_PRECONDITION | READ_ONLY                | writes elsewhere
+    the partition's deletion is finished   | FAILED_PRECONDITION | INVALID_TRANSITION       | leaves it alone
 
     A mutation whose answer was lost is safe to repeat: what already holds is answered OK and not published again.
     """
@@ -320,6 +455,33 @@ class RemoteLogMetadataService(object):
             '/tiergate.v1.RemoteLogMetadataService/UpdateSegment',
             tiergate_dot_v1_dot_metadata__pb2.UpdateSegmentRequest.SerializeToString,
             tiergate_dot_v1_dot_metadata__pb2.UpdateSegmentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutPartitionDelete(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiergate.v1.RemoteLogMetadataService/PutPartitionDelete',
+            tiergate_dot_v1_dot_metadata__pb2.PutPartitionDeleteRequest.SerializeToString,
+            tiergate_dot_v1_dot_metadata__pb2.PutPartitionDeleteResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -385,6 +547,60 @@ class RemoteLogMetadataService(object):
             _registered_method=True)
 
     @staticmethod
+    def FindSegments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiergate.v1.RemoteLogMetadataService/FindSegments',
+            tiergate_dot_v1_dot_metadata__pb2.FindSegmentsRequest.SerializeToString,
+            tiergate_dot_v1_dot_metadata__pb2.FindSegmentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindNextSegmentWithTransactionIndex(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiergate.v1.RemoteLogMetadataService/FindNextSegmentWithTransactionIndex',
+            tiergate_dot_v1_dot_metadata__pb2.FindNextSegmentWithTransactionIndexRequest.SerializeToString,
+            tiergate_dot_v1_dot_metadata__pb2.FindNextSegmentWithTransactionIndexResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def GetHighestOffset(request,
             target,
             options=(),
@@ -439,6 +655,33 @@ class RemoteLogMetadataService(object):
             _registered_method=True)
 
     @staticmethod
+    def GetLogSize(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiergate.v1.RemoteLogMetadataService/GetLogSize',
+            tiergate_dot_v1_dot_metadata__pb2.GetLogSizeRequest.SerializeToString,
+            tiergate_dot_v1_dot_metadata__pb2.GetLogSizeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ListPartitions(request,
             target,
             options=(),
@@ -455,6 +698,33 @@ class RemoteLogMetadataService(object):
             '/tiergate.v1.RemoteLogMetadataService/ListPartitions',
             tiergate_dot_v1_dot_metadata__pb2.ListPartitionsRequest.SerializeToString,
             tiergate_dot_v1_dot_metadata__pb2.ListPartitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchSegments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tiergate.v1.RemoteLogMetadataService/WatchSegments',
+            tiergate_dot_v1_dot_metadata__pb2.WatchSegmentsRequest.SerializeToString,
+            tiergate_dot_v1_dot_metadata__pb2.WatchSegmentsResponse.FromString,
             options,
             channel_credentials,
             insecure,

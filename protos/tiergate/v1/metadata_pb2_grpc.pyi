@@ -28,12 +28,17 @@ class RemoteLogMetadataServiceStub:
       condition                              | code                | reason                   | the caller
       ---------------------------------------|---------------------|--------------------------|-----------------------
       replica behind the token, or starting  | UNAVAILABLE         | METADATA_NOT_READY       | retries, any replica
+      replica does not host the partition    | UNAVAILABLE         | NOT_HOSTED {hosted}      | goes to one that does
       token of another log                   | FAILED_PRECONDITION | LOG_CHANGED              | drops the token
+      the log is unreadable from an offset   | DATA_LOSS           | METADATA_CORRUPT         | alerts; the operator
+      on                                     |                     | {partition, offset}      | decides to skip
 
     and every mutation, besides:
 
       log out of reach, surely not appended  | UNAVAILABLE         | METADATA_LOG_UNAVAILABLE | retries
       published, fate unknown in time        | UNKNOWN             | COMMIT_STATE_UNKNOWN     | repeats, or reads first
+      this replica only follows              | FAILED_PRECONDITION | READ_ONLY                | writes elsewhere
+      the partition's deletion is finished   | FAILED_PRECONDITION | INVALID_TRANSITION       | leaves it alone
 
     A mutation whose answer was lost is safe to repeat: what already holds is answered OK and not published again.
     """
@@ -70,10 +75,27 @@ class RemoteLogMetadataServiceStub:
       condition                                   | code                | reason                       | the caller
       --------------------------------------------|---------------------|------------------------------|-------------
       state is COPY_STARTED                       | INVALID_ARGUMENT    | INVALID_FIELD                | uses AddSegment
+      topic id is known under another topic name  | INVALID_ARGUMENT    | INVALID_FIELD                | corrects it
       custom metadata above the limit             | RESOURCE_EXHAUSTED  | LIMIT_EXCEEDED               | shortens it
       no such segment (other than for
       DELETE_FINISHED)                            | NOT_FOUND           | SEGMENT_NOT_FOUND            | adds it first
       illegal step, or another writer was faster  | FAILED_PRECONDITION | INVALID_TRANSITION {from,to} | rereads, decides
+    """
+
+    PutPartitionDelete: grpc.UnaryUnaryMultiCallable[
+        tiergate.v1.metadata_pb2.PutPartitionDeleteRequest,
+        tiergate.v1.metadata_pb2.PutPartitionDeleteResponse,
+    ]
+    """Takes the deletion of a whole partition a step further: MARKED, STARTED, FINISHED. FINISHED drops everything that
+    is known of the partition, on every replica; from then on its mutations are refused. The segments' own deletion is
+    the caller's work, between STARTED and FINISHED.
+
+    Idempotent by (partition, state): what already holds is OK. On cancel or time-out the event may or may not be in the
+    log: repeat the call.
+
+      condition                                   | code                | reason                       | the caller
+      --------------------------------------------|---------------------|------------------------------|-------------
+      not the next step                           | FAILED_PRECONDITION | INVALID_TRANSITION {from,to} | makes that one
     """
 
     GetSegment: grpc.UnaryUnaryMultiCallable[
@@ -95,6 +117,30 @@ class RemoteLogMetadataServiceStub:
     ]
     """The finished segment that holds an offset of a leader epoch (Kafka's remoteLogSegmentMetadata). No segment in the
     answer means that the log says there is none.
+
+    A read: idempotent, nothing happens on cancel. No conditions of its own.
+    """
+
+    FindSegments: grpc.UnaryUnaryMultiCallable[
+        tiergate.v1.metadata_pb2.FindSegmentsRequest,
+        tiergate.v1.metadata_pb2.FindSegmentsResponse,
+    ]
+    """Many FindSegments in one call: answers in the order of the questions, each with a status of its own
+    (google.rpc.Status: code 0, or what FindSegment would have failed with).
+
+    A read: idempotent, nothing happens on cancel.
+
+      condition                     | code               | reason         | the caller
+      ------------------------------|--------------------|----------------|-----------------------
+      more questions than page_size | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks in smaller lots
+    """
+
+    FindNextSegmentWithTransactionIndex: grpc.UnaryUnaryMultiCallable[
+        tiergate.v1.metadata_pb2.FindNextSegmentWithTransactionIndexRequest,
+        tiergate.v1.metadata_pb2.FindNextSegmentWithTransactionIndexResponse,
+    ]
+    """Like FindSegment, but passes over segments that surely have no aborted transaction (txn_index_empty), within the
+    same leader epoch (Kafka's nextSegmentWithTxnIndex).
 
     A read: idempotent, nothing happens on cancel. No conditions of its own.
     """
@@ -124,6 +170,16 @@ class RemoteLogMetadataServiceStub:
       page_size above the limit| RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for smaller pages
     """
 
+    GetLogSize: grpc.UnaryUnaryMultiCallable[
+        tiergate.v1.metadata_pb2.GetLogSizeRequest,
+        tiergate.v1.metadata_pb2.GetLogSizeResponse,
+    ]
+    """The bytes of all segments of a leader epoch, whatever their state (Kafka's remoteLogSize). A segment that spans
+    epochs counts in each of them.
+
+    A read: idempotent, nothing happens on cancel. No conditions of its own.
+    """
+
     ListPartitions: grpc.UnaryUnaryMultiCallable[
         tiergate.v1.metadata_pb2.ListPartitionsRequest,
         tiergate.v1.metadata_pb2.ListPartitionsResponse,
@@ -138,6 +194,25 @@ class RemoteLogMetadataServiceStub:
       page_size above the limit               | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED  | asks for smaller pages
     """
 
+    WatchSegments: grpc.UnaryStreamMultiCallable[
+        tiergate.v1.metadata_pb2.WatchSegmentsRequest,
+        tiergate.v1.metadata_pb2.WatchSegmentsResponse,
+    ]
+    """Every change after a token, in the order in which this replica applies it, and then as it happens; of one
+    partition, or of all that this replica hosts. Without a token it begins with what comes next. A message without a
+    change is a heartbeat: its token says how far there was nothing. The stream ends only with an error or by cancel.
+
+    A read: to go on after a break, watch again with the last token received; a change may then come twice only if its
+    message was lost on the way.
+
+      condition                                   | code               | reason              | the caller
+      --------------------------------------------|--------------------|---------------------|------------------------
+      token older than the history that is kept   | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | lists again, watches
+                                                  |                    | {earliest, latest}  | from that token
+      watcher too far behind                      | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | lists again
+      replica stops hosting a watched partition   | UNAVAILABLE        | NOT_HOSTED          | watches another replica
+    """
+
 class RemoteLogMetadataServiceAsyncStub:
     """Which segment holds which offsets, and where each one stands in its life: Kafka's RemoteLogMetadataManager as a
     service. Served by the metadata plane.
@@ -149,12 +224,17 @@ class RemoteLogMetadataServiceAsyncStub:
       condition                              | code                | reason                   | the caller
       ---------------------------------------|---------------------|--------------------------|-----------------------
       replica behind the token, or starting  | UNAVAILABLE         | METADATA_NOT_READY       | retries, any replica
+      replica does not host the partition    | UNAVAILABLE         | NOT_HOSTED {hosted}      | goes to one that does
       token of another log                   | FAILED_PRECONDITION | LOG_CHANGED              | drops the token
+      the log is unreadable from an offset   | DATA_LOSS           | METADATA_CORRUPT         | alerts; the operator
+      on                                     |                     | {partition, offset}      | decides to skip
 
     and every mutation, besides:
 
       log out of reach, surely not appended  | UNAVAILABLE         | METADATA_LOG_UNAVAILABLE | retries
       published, fate unknown in time        | UNKNOWN             | COMMIT_STATE_UNKNOWN     | repeats, or reads first
+      this replica only follows              | FAILED_PRECONDITION | READ_ONLY                | writes elsewhere
+      the partition's deletion is finished   | FAILED_PRECONDITION | INVALID_TRANSITION       | leaves it alone
 
     A mutation whose answer was lost is safe to repeat: what already holds is answered OK and not published again.
     """
@@ -190,10 +270,27 @@ class RemoteLogMetadataServiceAsyncStub:
       condition                                   | code                | reason                       | the caller
       --------------------------------------------|---------------------|------------------------------|-------------
       state is COPY_STARTED                       | INVALID_ARGUMENT    | INVALID_FIELD                | uses AddSegment
+      topic id is known under another topic name  | INVALID_ARGUMENT    | INVALID_FIELD                | corrects it
       custom metadata above the limit             | RESOURCE_EXHAUSTED  | LIMIT_EXCEEDED               | shortens it
       no such segment (other than for
       DELETE_FINISHED)                            | NOT_FOUND           | SEGMENT_NOT_FOUND            | adds it first
       illegal step, or another writer was faster  | FAILED_PRECONDITION | INVALID_TRANSITION {from,to} | rereads, decides
+    """
+
+    PutPartitionDelete: grpc.aio.UnaryUnaryMultiCallable[
+        tiergate.v1.metadata_pb2.PutPartitionDeleteRequest,
+        tiergate.v1.metadata_pb2.PutPartitionDeleteResponse,
+    ]
+    """Takes the deletion of a whole partition a step further: MARKED, STARTED, FINISHED. FINISHED drops everything that
+    is known of the partition, on every replica; from then on its mutations are refused. The segments' own deletion is
+    the caller's work, between STARTED and FINISHED.
+
+    Idempotent by (partition, state): what already holds is OK. On cancel or time-out the event may or may not be in the
+    log: repeat the call.
+
+      condition                                   | code                | reason                       | the caller
+      --------------------------------------------|---------------------|------------------------------|-------------
+      not the next step                           | FAILED_PRECONDITION | INVALID_TRANSITION {from,to} | makes that one
     """
 
     GetSegment: grpc.aio.UnaryUnaryMultiCallable[
@@ -215,6 +312,30 @@ class RemoteLogMetadataServiceAsyncStub:
     ]
     """The finished segment that holds an offset of a leader epoch (Kafka's remoteLogSegmentMetadata). No segment in the
     answer means that the log says there is none.
+
+    A read: idempotent, nothing happens on cancel. No conditions of its own.
+    """
+
+    FindSegments: grpc.aio.UnaryUnaryMultiCallable[
+        tiergate.v1.metadata_pb2.FindSegmentsRequest,
+        tiergate.v1.metadata_pb2.FindSegmentsResponse,
+    ]
+    """Many FindSegments in one call: answers in the order of the questions, each with a status of its own
+    (google.rpc.Status: code 0, or what FindSegment would have failed with).
+
+    A read: idempotent, nothing happens on cancel.
+
+      condition                     | code               | reason         | the caller
+      ------------------------------|--------------------|----------------|-----------------------
+      more questions than page_size | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks in smaller lots
+    """
+
+    FindNextSegmentWithTransactionIndex: grpc.aio.UnaryUnaryMultiCallable[
+        tiergate.v1.metadata_pb2.FindNextSegmentWithTransactionIndexRequest,
+        tiergate.v1.metadata_pb2.FindNextSegmentWithTransactionIndexResponse,
+    ]
+    """Like FindSegment, but passes over segments that surely have no aborted transaction (txn_index_empty), within the
+    same leader epoch (Kafka's nextSegmentWithTxnIndex).
 
     A read: idempotent, nothing happens on cancel. No conditions of its own.
     """
@@ -244,6 +365,16 @@ class RemoteLogMetadataServiceAsyncStub:
       page_size above the limit| RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for smaller pages
     """
 
+    GetLogSize: grpc.aio.UnaryUnaryMultiCallable[
+        tiergate.v1.metadata_pb2.GetLogSizeRequest,
+        tiergate.v1.metadata_pb2.GetLogSizeResponse,
+    ]
+    """The bytes of all segments of a leader epoch, whatever their state (Kafka's remoteLogSize). A segment that spans
+    epochs counts in each of them.
+
+    A read: idempotent, nothing happens on cancel. No conditions of its own.
+    """
+
     ListPartitions: grpc.aio.UnaryUnaryMultiCallable[
         tiergate.v1.metadata_pb2.ListPartitionsRequest,
         tiergate.v1.metadata_pb2.ListPartitionsResponse,
@@ -258,6 +389,25 @@ class RemoteLogMetadataServiceAsyncStub:
       page_size above the limit               | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED  | asks for smaller pages
     """
 
+    WatchSegments: grpc.aio.UnaryStreamMultiCallable[
+        tiergate.v1.metadata_pb2.WatchSegmentsRequest,
+        tiergate.v1.metadata_pb2.WatchSegmentsResponse,
+    ]
+    """Every change after a token, in the order in which this replica applies it, and then as it happens; of one
+    partition, or of all that this replica hosts. Without a token it begins with what comes next. A message without a
+    change is a heartbeat: its token says how far there was nothing. The stream ends only with an error or by cancel.
+
+    A read: to go on after a break, watch again with the last token received; a change may then come twice only if its
+    message was lost on the way.
+
+      condition                                   | code               | reason              | the caller
+      --------------------------------------------|--------------------|---------------------|------------------------
+      token older than the history that is kept   | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | lists again, watches
+                                                  |                    | {earliest, latest}  | from that token
+      watcher too far behind                      | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | lists again
+      replica stops hosting a watched partition   | UNAVAILABLE        | NOT_HOSTED          | watches another replica
+    """
+
 class RemoteLogMetadataServiceServicer(metaclass=abc.ABCMeta):
     """Which segment holds which offsets, and where each one stands in its life: Kafka's RemoteLogMetadataManager as a
     service. Served by the metadata plane.
@@ -269,12 +419,17 @@ class RemoteLogMetadataServiceServicer(metaclass=abc.ABCMeta):
       condition                              | code                | reason                   | the caller
       ---------------------------------------|---------------------|--------------------------|-----------------------
       replica behind the token, or starting  | UNAVAILABLE         | METADATA_NOT_READY       | retries, any replica
+      replica does not host the partition    | UNAVAILABLE         | NOT_HOSTED {hosted}      | goes to one that does
       token of another log                   | FAILED_PRECONDITION | LOG_CHANGED              | drops the token
+      the log is unreadable from an offset   | DATA_LOSS           | METADATA_CORRUPT         | alerts; the operator
+      on                                     |                     | {partition, offset}      | decides to skip
 
     and every mutation, besides:
 
       log out of reach, surely not appended  | UNAVAILABLE         | METADATA_LOG_UNAVAILABLE | retries
       published, fate unknown in time        | UNKNOWN             | COMMIT_STATE_UNKNOWN     | repeats, or reads first
+      this replica only follows              | FAILED_PRECONDITION | READ_ONLY                | writes elsewhere
+      the partition's deletion is finished   | FAILED_PRECONDITION | INVALID_TRANSITION       | leaves it alone
 
     A mutation whose answer was lost is safe to repeat: what already holds is answered OK and not published again.
     """
@@ -314,10 +469,29 @@ class RemoteLogMetadataServiceServicer(metaclass=abc.ABCMeta):
           condition                                   | code                | reason                       | the caller
           --------------------------------------------|---------------------|------------------------------|-------------
           state is COPY_STARTED                       | INVALID_ARGUMENT    | INVALID_FIELD                | uses AddSegment
+          topic id is known under another topic name  | INVALID_ARGUMENT    | INVALID_FIELD                | corrects it
           custom metadata above the limit             | RESOURCE_EXHAUSTED  | LIMIT_EXCEEDED               | shortens it
           no such segment (other than for
           DELETE_FINISHED)                            | NOT_FOUND           | SEGMENT_NOT_FOUND            | adds it first
           illegal step, or another writer was faster  | FAILED_PRECONDITION | INVALID_TRANSITION {from,to} | rereads, decides
+        """
+
+    @abc.abstractmethod
+    def PutPartitionDelete(
+        self,
+        request: tiergate.v1.metadata_pb2.PutPartitionDeleteRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tiergate.v1.metadata_pb2.PutPartitionDeleteResponse, collections.abc.Awaitable[tiergate.v1.metadata_pb2.PutPartitionDeleteResponse]]:
+        """Takes the deletion of a whole partition a step further: MARKED, STARTED, FINISHED. FINISHED drops everything that
+        is known of the partition, on every replica; from then on its mutations are refused. The segments' own deletion is
+        the caller's work, between STARTED and FINISHED.
+
+        Idempotent by (partition, state): what already holds is OK. On cancel or time-out the event may or may not be in the
+        log: repeat the call.
+
+          condition                                   | code                | reason                       | the caller
+          --------------------------------------------|---------------------|------------------------------|-------------
+          not the next step                           | FAILED_PRECONDITION | INVALID_TRANSITION {from,to} | makes that one
         """
 
     @abc.abstractmethod
@@ -343,6 +517,34 @@ class RemoteLogMetadataServiceServicer(metaclass=abc.ABCMeta):
     ) -> typing.Union[tiergate.v1.metadata_pb2.FindSegmentResponse, collections.abc.Awaitable[tiergate.v1.metadata_pb2.FindSegmentResponse]]:
         """The finished segment that holds an offset of a leader epoch (Kafka's remoteLogSegmentMetadata). No segment in the
         answer means that the log says there is none.
+
+        A read: idempotent, nothing happens on cancel. No conditions of its own.
+        """
+
+    @abc.abstractmethod
+    def FindSegments(
+        self,
+        request: tiergate.v1.metadata_pb2.FindSegmentsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tiergate.v1.metadata_pb2.FindSegmentsResponse, collections.abc.Awaitable[tiergate.v1.metadata_pb2.FindSegmentsResponse]]:
+        """Many FindSegments in one call: answers in the order of the questions, each with a status of its own
+        (google.rpc.Status: code 0, or what FindSegment would have failed with).
+
+        A read: idempotent, nothing happens on cancel.
+
+          condition                     | code               | reason         | the caller
+          ------------------------------|--------------------|----------------|-----------------------
+          more questions than page_size | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks in smaller lots
+        """
+
+    @abc.abstractmethod
+    def FindNextSegmentWithTransactionIndex(
+        self,
+        request: tiergate.v1.metadata_pb2.FindNextSegmentWithTransactionIndexRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tiergate.v1.metadata_pb2.FindNextSegmentWithTransactionIndexResponse, collections.abc.Awaitable[tiergate.v1.metadata_pb2.FindNextSegmentWithTransactionIndexResponse]]:
+        """Like FindSegment, but passes over segments that surely have no aborted transaction (txn_index_empty), within the
+        same leader epoch (Kafka's nextSegmentWithTxnIndex).
 
         A read: idempotent, nothing happens on cancel. No conditions of its own.
         """
@@ -377,6 +579,18 @@ class RemoteLogMetadataServiceServicer(metaclass=abc.ABCMeta):
         """
 
     @abc.abstractmethod
+    def GetLogSize(
+        self,
+        request: tiergate.v1.metadata_pb2.GetLogSizeRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tiergate.v1.metadata_pb2.GetLogSizeResponse, collections.abc.Awaitable[tiergate.v1.metadata_pb2.GetLogSizeResponse]]:
+        """The bytes of all segments of a leader epoch, whatever their state (Kafka's remoteLogSize). A segment that spans
+        epochs counts in each of them.
+
+        A read: idempotent, nothing happens on cancel. No conditions of its own.
+        """
+
+    @abc.abstractmethod
     def ListPartitions(
         self,
         request: tiergate.v1.metadata_pb2.ListPartitionsRequest,
@@ -390,6 +604,27 @@ class RemoteLogMetadataServiceServicer(metaclass=abc.ABCMeta):
           ----------------------------------------|--------------------|-----------------|-----------------------
           the log never mentioned the topic name  | NOT_FOUND          | TOPIC_NOT_FOUND | corrects the name
           page_size above the limit               | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED  | asks for smaller pages
+        """
+
+    @abc.abstractmethod
+    def WatchSegments(
+        self,
+        request: tiergate.v1.metadata_pb2.WatchSegmentsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[tiergate.v1.metadata_pb2.WatchSegmentsResponse], collections.abc.AsyncIterator[tiergate.v1.metadata_pb2.WatchSegmentsResponse]]:
+        """Every change after a token, in the order in which this replica applies it, and then as it happens; of one
+        partition, or of all that this replica hosts. Without a token it begins with what comes next. A message without a
+        change is a heartbeat: its token says how far there was nothing. The stream ends only with an error or by cancel.
+
+        A read: to go on after a break, watch again with the last token received; a change may then come twice only if its
+        message was lost on the way.
+
+          condition                                   | code               | reason              | the caller
+          --------------------------------------------|--------------------|---------------------|------------------------
+          token older than the history that is kept   | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | lists again, watches
+                                                      |                    | {earliest, latest}  | from that token
+          watcher too far behind                      | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | lists again
+          replica stops hosting a watched partition   | UNAVAILABLE        | NOT_HOSTED          | watches another replica
         """
 
 def add_RemoteLogMetadataServiceServicer_to_server(servicer: RemoteLogMetadataServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

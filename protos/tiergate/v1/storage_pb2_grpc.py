@@ -37,6 +37,9 @@ class RemoteStorageServiceStub(object):
     store out of reach                     | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
     store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
     stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
+    stored by a newer release, in a format
+    that this one does not read            | UNIMPLEMENTED       | (none)              | asks a newer replica
+    no message for the server's stall time | CANCELLED           | (none)              | starts over
     """
 
     def __init__(self, channel):
@@ -84,6 +87,9 @@ class RemoteStorageServiceServicer(object):
     store out of reach                     | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
     store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
     stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
+    stored by a newer release, in a format
+    that this one does not read            | UNIMPLEMENTED       | (none)              | asks a newer replica
+    no message for the server's stall time | CANCELLED           | (none)              | starts over
     """
 
     def CopySegment(self, request_iterator, context):
@@ -93,8 +99,8 @@ class RemoteStorageServiceServicer(object):
 
         Idempotent by (segment id, content): the same content again is OK, and may be answered before all chunks were
         read; the client then stops sending. Content is offsets, epochs, file sizes and checksums; event time, broker id,
-        state and custom metadata are not compared. A stream that ends without `finish`, is cancelled or runs out of time
-        commits nothing.
+        state and custom metadata are not compared. A stream that ends without `finish`, or is cancelled or late before it,
+        commits nothing. After `finish` the outcome of a call that is cancelled or late may be either: repeat it.
 
         condition                                 | code               | reason              | the caller
         ------------------------------------------|--------------------|---------------------|------------------------
@@ -110,7 +116,7 @@ class RemoteStorageServiceServicer(object):
         above the limit                           | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | stays below {value}
         same id with other content, or the id was
         deleted                                   | ALREADY_EXISTS     | SEGMENT_CONFLICT    | takes a new segment id
-        no progress for the server's stall time   | CANCELLED          | (none)              | starts over
+        nothing sent for the server's stall time  | CANCELLED          | (none)              | starts over
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -120,13 +126,14 @@ class RemoteStorageServiceServicer(object):
         """Bytes of the log from `offset`, at most `length` of them. At least one message comes; fewer bytes than asked with
         status OK means the end of the segment. Verified against the stored checksums before a byte leaves.
 
-        A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough. A client that
-        does not read for the server's stall time is cut off.
+        A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough.
 
         condition                            | code         | reason                                 | the caller
         -------------------------------------|--------------|----------------------------------------|---------------
         no such segment, or not complete     | NOT_FOUND    | SEGMENT_NOT_FOUND                      | takes it as gone
         offset beyond the end (the end is OK)| OUT_OF_RANGE | OFFSET_OUT_OF_RANGE {earliest, latest} | asks within
+        nothing read for the server's stall
+        time                                 | CANCELLED    | (none)                                 | resumes
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -221,6 +228,9 @@ class RemoteStorageService(object):
     store out of reach                     | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
     store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
     stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
+    stored by a newer release, in a format
+    that this one does not read            | UNIMPLEMENTED       | (none)              | asks a newer replica
+    no message for the server's stall time | CANCELLED           | (none)              | starts over
     """
 
     @staticmethod

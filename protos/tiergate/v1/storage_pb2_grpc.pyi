@@ -29,6 +29,9 @@ class RemoteStorageServiceStub:
       store out of reach                     | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
       store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
       stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
+      stored by a newer release, in a format
+      that this one does not read            | UNIMPLEMENTED       | (none)              | asks a newer replica
+      no message for the server's stall time | CANCELLED           | (none)              | starts over
     """
 
     def __init__(self, channel: typing.Union[grpc.Channel, grpc.aio.Channel]) -> None: ...
@@ -42,8 +45,8 @@ class RemoteStorageServiceStub:
 
     Idempotent by (segment id, content): the same content again is OK, and may be answered before all chunks were
     read; the client then stops sending. Content is offsets, epochs, file sizes and checksums; event time, broker id,
-    state and custom metadata are not compared. A stream that ends without `finish`, is cancelled or runs out of time
-    commits nothing.
+    state and custom metadata are not compared. A stream that ends without `finish`, or is cancelled or late before it,
+    commits nothing. After `finish` the outcome of a call that is cancelled or late may be either: repeat it.
 
       condition                                 | code               | reason              | the caller
       ------------------------------------------|--------------------|---------------------|------------------------
@@ -59,7 +62,7 @@ class RemoteStorageServiceStub:
       above the limit                           | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | stays below {value}
       same id with other content, or the id was
       deleted                                   | ALREADY_EXISTS     | SEGMENT_CONFLICT    | takes a new segment id
-      no progress for the server's stall time   | CANCELLED          | (none)              | starts over
+      nothing sent for the server's stall time  | CANCELLED          | (none)              | starts over
     """
 
     FetchSegment: grpc.UnaryStreamMultiCallable[
@@ -69,13 +72,14 @@ class RemoteStorageServiceStub:
     """Bytes of the log from `offset`, at most `length` of them. At least one message comes; fewer bytes than asked with
     status OK means the end of the segment. Verified against the stored checksums before a byte leaves.
 
-    A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough. A client that
-    does not read for the server's stall time is cut off.
+    A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough.
 
       condition                            | code         | reason                                 | the caller
       -------------------------------------|--------------|----------------------------------------|---------------
       no such segment, or not complete     | NOT_FOUND    | SEGMENT_NOT_FOUND                      | takes it as gone
       offset beyond the end (the end is OK)| OUT_OF_RANGE | OFFSET_OUT_OF_RANGE {earliest, latest} | asks within
+      nothing read for the server's stall
+      time                                 | CANCELLED    | (none)                                 | resumes
     """
 
     FetchIndex: grpc.UnaryUnaryMultiCallable[
@@ -131,6 +135,9 @@ class RemoteStorageServiceAsyncStub:
       store out of reach                     | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
       store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
       stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
+      stored by a newer release, in a format
+      that this one does not read            | UNIMPLEMENTED       | (none)              | asks a newer replica
+      no message for the server's stall time | CANCELLED           | (none)              | starts over
     """
 
     CopySegment: grpc.aio.StreamUnaryMultiCallable[
@@ -143,8 +150,8 @@ class RemoteStorageServiceAsyncStub:
 
     Idempotent by (segment id, content): the same content again is OK, and may be answered before all chunks were
     read; the client then stops sending. Content is offsets, epochs, file sizes and checksums; event time, broker id,
-    state and custom metadata are not compared. A stream that ends without `finish`, is cancelled or runs out of time
-    commits nothing.
+    state and custom metadata are not compared. A stream that ends without `finish`, or is cancelled or late before it,
+    commits nothing. After `finish` the outcome of a call that is cancelled or late may be either: repeat it.
 
       condition                                 | code               | reason              | the caller
       ------------------------------------------|--------------------|---------------------|------------------------
@@ -160,7 +167,7 @@ class RemoteStorageServiceAsyncStub:
       above the limit                           | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | stays below {value}
       same id with other content, or the id was
       deleted                                   | ALREADY_EXISTS     | SEGMENT_CONFLICT    | takes a new segment id
-      no progress for the server's stall time   | CANCELLED          | (none)              | starts over
+      nothing sent for the server's stall time  | CANCELLED          | (none)              | starts over
     """
 
     FetchSegment: grpc.aio.UnaryStreamMultiCallable[
@@ -170,13 +177,14 @@ class RemoteStorageServiceAsyncStub:
     """Bytes of the log from `offset`, at most `length` of them. At least one message comes; fewer bytes than asked with
     status OK means the end of the segment. Verified against the stored checksums before a byte leaves.
 
-    A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough. A client that
-    does not read for the server's stall time is cut off.
+    A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough.
 
       condition                            | code         | reason                                 | the caller
       -------------------------------------|--------------|----------------------------------------|---------------
       no such segment, or not complete     | NOT_FOUND    | SEGMENT_NOT_FOUND                      | takes it as gone
       offset beyond the end (the end is OK)| OUT_OF_RANGE | OFFSET_OUT_OF_RANGE {earliest, latest} | asks within
+      nothing read for the server's stall
+      time                                 | CANCELLED    | (none)                                 | resumes
     """
 
     FetchIndex: grpc.aio.UnaryUnaryMultiCallable[
@@ -232,6 +240,9 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
       store out of reach                     | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
       store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
       stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
+      stored by a newer release, in a format
+      that this one does not read            | UNIMPLEMENTED       | (none)              | asks a newer replica
+      no message for the server's stall time | CANCELLED           | (none)              | starts over
     """
 
     @abc.abstractmethod
@@ -246,8 +257,8 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
 
         Idempotent by (segment id, content): the same content again is OK, and may be answered before all chunks were
         read; the client then stops sending. Content is offsets, epochs, file sizes and checksums; event time, broker id,
-        state and custom metadata are not compared. A stream that ends without `finish`, is cancelled or runs out of time
-        commits nothing.
+        state and custom metadata are not compared. A stream that ends without `finish`, or is cancelled or late before it,
+        commits nothing. After `finish` the outcome of a call that is cancelled or late may be either: repeat it.
 
           condition                                 | code               | reason              | the caller
           ------------------------------------------|--------------------|---------------------|------------------------
@@ -263,7 +274,7 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
           above the limit                           | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | stays below {value}
           same id with other content, or the id was
           deleted                                   | ALREADY_EXISTS     | SEGMENT_CONFLICT    | takes a new segment id
-          no progress for the server's stall time   | CANCELLED          | (none)              | starts over
+          nothing sent for the server's stall time  | CANCELLED          | (none)              | starts over
         """
 
     @abc.abstractmethod
@@ -275,13 +286,14 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
         """Bytes of the log from `offset`, at most `length` of them. At least one message comes; fewer bytes than asked with
         status OK means the end of the segment. Verified against the stored checksums before a byte leaves.
 
-        A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough. A client that
-        does not read for the server's stall time is cut off.
+        A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough.
 
           condition                            | code         | reason                                 | the caller
           -------------------------------------|--------------|----------------------------------------|---------------
           no such segment, or not complete     | NOT_FOUND    | SEGMENT_NOT_FOUND                      | takes it as gone
           offset beyond the end (the end is OK)| OUT_OF_RANGE | OFFSET_OUT_OF_RANGE {earliest, latest} | asks within
+          nothing read for the server's stall
+          time                                 | CANCELLED    | (none)                                 | resumes
         """
 
     @abc.abstractmethod

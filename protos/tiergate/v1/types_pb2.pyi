@@ -10,6 +10,8 @@ Rules that hold everywhere on this wire:
     CRC-32C (Castagnoli) as fixed32.
   - An enum's value 0 means "not set" and is refused in requests, and so is a number that this file does not name.
   - A field that breaks a rule is refused with INVALID_ARGUMENT, reason INVALID_FIELD, metadata {field: its path}.
+  - A failed call of the metadata service may carry a ConsistencyToken in the trailer `tiergate-token-bin`; merge it
+    like any other: what the answer was made of must not be unseen by the next one.
   - A failed call carries google.rpc.Status in `grpc-status-details-bin` with google.rpc.ErrorInfo
     {reason, domain: "tiergate", metadata}, and google.rpc.RetryInfo where waiting helps.
   - Any call may also answer, whatever its own table says:
@@ -182,12 +184,12 @@ class RemoteLogSegmentMetadata(google.protobuf.message.Message):
     end_offset: builtins.int
     """Inclusive; not below start_offset."""
     max_timestamp_ms: builtins.int
-    """Largest record timestamp; -1 when unknown."""
+    """Largest record timestamp; absent is the same as -1: unknown."""
     broker_id: builtins.int
-    """Who wrote this event; -1 when not a broker."""
+    """Who wrote this event; absent is the same as -1: not a broker."""
     event_timestamp_ms: builtins.int
     segment_size_bytes: builtins.int
-    """Size of the log file alone; at most 2147483647."""
+    """Size of the log file alone; from 0 to 2147483647."""
     custom_metadata: builtins.bytes
     """Opaque bytes of the storage; absent and empty are different values. At most the server's
     `custom_metadata_bytes` limit (128 by default).
@@ -208,8 +210,8 @@ class RemoteLogSegmentMetadata(google.protobuf.message.Message):
         segment_id: builtins.bytes = ...,
         start_offset: builtins.int = ...,
         end_offset: builtins.int = ...,
-        max_timestamp_ms: builtins.int = ...,
-        broker_id: builtins.int = ...,
+        max_timestamp_ms: builtins.int | None = ...,
+        broker_id: builtins.int | None = ...,
         event_timestamp_ms: builtins.int = ...,
         segment_size_bytes: builtins.int = ...,
         segment_leader_epochs: collections.abc.Iterable[global___SegmentLeaderEpoch] | None = ...,
@@ -217,9 +219,14 @@ class RemoteLogSegmentMetadata(google.protobuf.message.Message):
         state: global___SegmentState.ValueType = ...,
         txn_index_empty: builtins.bool = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_custom_metadata", b"_custom_metadata", "custom_metadata", b"custom_metadata", "partition", b"partition"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_custom_metadata", b"_custom_metadata", "broker_id", b"broker_id", "custom_metadata", b"custom_metadata", "end_offset", b"end_offset", "event_timestamp_ms", b"event_timestamp_ms", "max_timestamp_ms", b"max_timestamp_ms", "partition", b"partition", "segment_id", b"segment_id", "segment_leader_epochs", b"segment_leader_epochs", "segment_size_bytes", b"segment_size_bytes", "start_offset", b"start_offset", "state", b"state", "txn_index_empty", b"txn_index_empty"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_broker_id", b"_broker_id", "_custom_metadata", b"_custom_metadata", "_max_timestamp_ms", b"_max_timestamp_ms", "broker_id", b"broker_id", "custom_metadata", b"custom_metadata", "max_timestamp_ms", b"max_timestamp_ms", "partition", b"partition"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_broker_id", b"_broker_id", "_custom_metadata", b"_custom_metadata", "_max_timestamp_ms", b"_max_timestamp_ms", "broker_id", b"broker_id", "custom_metadata", b"custom_metadata", "end_offset", b"end_offset", "event_timestamp_ms", b"event_timestamp_ms", "max_timestamp_ms", b"max_timestamp_ms", "partition", b"partition", "segment_id", b"segment_id", "segment_leader_epochs", b"segment_leader_epochs", "segment_size_bytes", b"segment_size_bytes", "start_offset", b"start_offset", "state", b"state", "txn_index_empty", b"txn_index_empty"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_broker_id", b"_broker_id"]) -> typing.Literal["broker_id"] | None: ...
+    @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_custom_metadata", b"_custom_metadata"]) -> typing.Literal["custom_metadata"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_max_timestamp_ms", b"_max_timestamp_ms"]) -> typing.Literal["max_timestamp_ms"] | None: ...
 
 global___RemoteLogSegmentMetadata = RemoteLogSegmentMetadata
 

@@ -10,6 +10,8 @@ Rules that hold everywhere on this wire:
     CRC-32C (Castagnoli) as fixed32.
   - An enum's value 0 means "not set" and is refused in requests, and so is a number that this file does not name.
   - A field that breaks a rule is refused with INVALID_ARGUMENT, reason INVALID_FIELD, metadata {field: its path}.
+  - A failed call of the metadata service may carry a ConsistencyToken in the trailer `tiergate-token-bin`; merge it
+    like any other: what the answer was made of must not be unseen by the next one.
   - A failed call carries google.rpc.Status in `grpc-status-details-bin` with google.rpc.ErrorInfo
     {reason, domain: "tiergate", metadata}, and google.rpc.RetryInfo where waiting helps.
   - Any call may also answer, whatever its own table says:

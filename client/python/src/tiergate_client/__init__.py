@@ -1,1 +1,61 @@
-"""Thin client of Tiergate, Kafka's remote tier as a network service."""
+"""Thin client of Tiergate, Kafka's remote tier as a network service.
+
+from tiergate_client import connect
+
+with connect("127.0.0.1:7400") as tiergate:
+    for summary in tiergate.metadata.list_partitions():
+        print(summary.partition)
+"""
+
+from tiergate_client._admin import Admin, Assignment, HostedPartition, TakenSnapshot
+from tiergate_client._connection import ServerInfo, Tiergate, connect
+from tiergate_client.epochs import LeaderEpochs
+from tiergate_client.errors import TiergateError
+from tiergate_client.ids import LogId, SegmentId, TopicId
+from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage, SegmentStream
+from tiergate_client.segment_data import LogSegmentData
+from tiergate_client.segment_files import FileChecksum, SegmentFile, SegmentManifest
+from tiergate_client.values import (
+    ConsistencyToken,
+    MetadataChange,
+    PartitionDeleteState,
+    PartitionSummary,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemotePartitionDeleteMetadata,
+    SegmentQuestion,
+    SegmentState,
+    TopicIdPartition,
+)
+
+__all__ = [
+    "Admin",
+    "Assignment",
+    "ConsistencyToken",
+    "FileChecksum",
+    "HostedPartition",
+    "LeaderEpochs",
+    "LogId",
+    "LogSegmentData",
+    "MetadataChange",
+    "PartitionDeleteState",
+    "PartitionSummary",
+    "RemoteLogMetadata",
+    "RemoteLogSegmentMetadata",
+    "RemoteLogSegmentMetadataUpdate",
+    "RemotePartitionDeleteMetadata",
+    "RemoteStorage",
+    "SegmentFile",
+    "SegmentId",
+    "SegmentManifest",
+    "SegmentQuestion",
+    "SegmentState",
+    "SegmentStream",
+    "ServerInfo",
+    "TakenSnapshot",
+    "Tiergate",
+    "TiergateError",
+    "TopicId",
+    "TopicIdPartition",
+    "connect",
+]

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import lru_cache
+from types import TracebackType
 from typing import TypeVar
 
 from tiergate.v1 import metadata_pb2, types_pb2
-
 from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.errors import InvalidField
 from tiergate_client.ids import KafkaUuid, LogId, SegmentId, TopicId
+from tiergate_client.integers import require_int32, require_int64
 from tiergate_client.segment_files import FileChecksum, SegmentFile, SegmentManifest
 from tiergate_client.values import (
     ConsistencyToken,
+    MetadataChange,
+    PartitionDeleteState,
     PartitionSummary,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
+    RemotePartitionDeleteMetadata,
+    SegmentQuestion,
     SegmentState,
     TopicIdPartition,
 )
@@ -25,17 +30,33 @@ Id = TypeVar("Id", bound=KafkaUuid)
 
 _STATES_TO_PROTO = {state: types_pb2.SegmentState.Value(f"SEGMENT_STATE_{state.name}") for state in SegmentState}
 _STATES_FROM_PROTO: dict[int, SegmentState] = {number: state for state, number in _STATES_TO_PROTO.items()}
+_DELETE_STATES_TO_PROTO = {
+    state: metadata_pb2.PartitionDeleteState.Value(state.name.replace("DELETE_PARTITION", "PARTITION_DELETE_STATE"))
+    for state in PartitionDeleteState
+}
+_DELETE_STATES_FROM_PROTO: dict[int, PartitionDeleteState] = {
+    number: state for state, number in _DELETE_STATES_TO_PROTO.items()
+}
 _FILES_TO_PROTO = {file: types_pb2.SegmentFile.Value(f"SEGMENT_FILE_{file.name}") for file in SegmentFile}
 _FILES_FROM_PROTO: dict[int, SegmentFile] = {number: file for file, number in _FILES_TO_PROTO.items()}
 
 
-@contextmanager
-def inside(parent: str) -> Iterator[None]:
+class inside:  # noqa: N801 (used like a function, and written as a class because a generator takes 1 µs)
     """Complaints about a field are passed on as complaints about parent.field."""
-    try:
-        yield
-    except InvalidField as complaint:
-        raise complaint.inside(parent) from None
+
+    __slots__ = ("_parent",)
+
+    def __init__(self, parent: str) -> None:
+        self._parent = parent
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, complaint: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(complaint, InvalidField):
+            raise complaint.inside(self._parent) from None
 
 
 def id_from_proto(kind: type[Id], raw: bytes, field: str) -> Id:
@@ -51,9 +72,22 @@ def partition_to_proto(partition: TopicIdPartition) -> types_pb2.TopicIdPartitio
 
 
 def partition_from_proto(message: types_pb2.TopicIdPartition) -> TopicIdPartition:
+    return _partition_of(message.topic_id, message.partition, message.topic)
+
+
+@lru_cache(maxsize=4096)  # calls are about the same few partitions over and over; checking one takes 2 µs
+def _partition_of(topic_id: bytes, partition: int, topic: str) -> TopicIdPartition:
     with inside("partition"):
-        topic_id = id_from_proto(TopicId, message.topic_id, "topic_id")
-        return TopicIdPartition(topic_id=topic_id, partition=message.partition, topic=message.topic)
+        return TopicIdPartition(id_from_proto(TopicId, topic_id, "topic_id"), partition, topic)
+
+
+def _broker_id(
+    message: types_pb2.RemoteLogSegmentMetadata
+    | metadata_pb2.UpdateSegmentRequest
+    | metadata_pb2.SegmentUpdate
+    | metadata_pb2.PartitionDelete,
+) -> int:
+    return message.broker_id if message.HasField("broker_id") else -1
 
 
 def state_to_proto(state: SegmentState) -> types_pb2.SegmentState.ValueType:
@@ -76,41 +110,48 @@ def file_from_proto(number: int) -> SegmentFile:
     return _FILES_FROM_PROTO[number]
 
 
-def epochs_to_proto(epochs: LeaderEpochs) -> Sequence[types_pb2.SegmentLeaderEpoch]:
-    return [types_pb2.SegmentLeaderEpoch(leader_epoch=epoch, start_offset=start) for epoch, start in epochs]
-
-
 def epochs_from_proto(messages: Sequence[types_pb2.SegmentLeaderEpoch]) -> LeaderEpochs:
     with inside("segment_leader_epochs"):
         return LeaderEpochs(tuple((message.leader_epoch, message.start_offset) for message in messages))
 
 
 def metadata_to_proto(metadata: RemoteLogSegmentMetadata) -> types_pb2.RemoteLogSegmentMetadata:
-    return types_pb2.RemoteLogSegmentMetadata(
-        partition=partition_to_proto(metadata.partition),
-        segment_id=metadata.segment_id.raw,
-        start_offset=metadata.start_offset,
-        end_offset=metadata.end_offset,
-        max_timestamp_ms=metadata.max_timestamp_ms,
-        broker_id=metadata.broker_id,
-        event_timestamp_ms=metadata.event_timestamp_ms,
-        segment_size_bytes=metadata.segment_size_bytes,
-        segment_leader_epochs=epochs_to_proto(metadata.segment_leader_epochs),
-        custom_metadata=metadata.custom_metadata,
-        state=state_to_proto(metadata.state),
-        txn_index_empty=metadata.txn_index_empty,
-    )
+    message = types_pb2.RemoteLogSegmentMetadata()
+    write_metadata(metadata, message)
+    return message
+
+
+def write_metadata(metadata: RemoteLogSegmentMetadata, message: types_pb2.RemoteLogSegmentMetadata) -> None:
+    """Into an empty message where it is: to build one and put it into another copies it, which takes twice as long."""
+    partition = message.partition
+    partition.topic = metadata.partition.topic
+    partition.topic_id = metadata.partition.topic_id.raw
+    partition.partition = metadata.partition.partition
+    message.segment_id = metadata.segment_id.raw
+    message.start_offset = metadata.start_offset
+    message.end_offset = metadata.end_offset
+    message.max_timestamp_ms = metadata.max_timestamp_ms
+    message.broker_id = metadata.broker_id
+    message.event_timestamp_ms = metadata.event_timestamp_ms
+    message.segment_size_bytes = metadata.segment_size_bytes
+    for epoch, start_offset in metadata.segment_leader_epochs.entries:
+        message.segment_leader_epochs.add(leader_epoch=epoch, start_offset=start_offset)
+    if metadata.custom_metadata is not None:
+        message.custom_metadata = metadata.custom_metadata
+    message.state = _STATES_TO_PROTO[metadata.state]
+    message.txn_index_empty = metadata.txn_index_empty
 
 
 def metadata_from_proto(message: types_pb2.RemoteLogSegmentMetadata, field: str) -> RemoteLogSegmentMetadata:
     with inside(field):
+        require_int32("segment_size_bytes", message.segment_size_bytes, minimum=0)
         return RemoteLogSegmentMetadata(
             partition=partition_from_proto(message.partition),
             segment_id=id_from_proto(SegmentId, message.segment_id, "segment_id"),
             start_offset=message.start_offset,
             end_offset=message.end_offset,
-            max_timestamp_ms=message.max_timestamp_ms,
-            broker_id=message.broker_id,
+            max_timestamp_ms=message.max_timestamp_ms if message.HasField("max_timestamp_ms") else -1,
+            broker_id=_broker_id(message),
             event_timestamp_ms=message.event_timestamp_ms,
             segment_size_bytes=message.segment_size_bytes,
             segment_leader_epochs=epochs_from_proto(message.segment_leader_epochs),
@@ -141,8 +182,53 @@ def update_from_proto(message: metadata_pb2.UpdateSegmentRequest) -> RemoteLogSe
         state=state_from_proto(message.state),
         custom_metadata=message.custom_metadata if message.HasField("custom_metadata") else None,
         event_timestamp_ms=message.event_timestamp_ms,
-        broker_id=message.broker_id,
+        broker_id=_broker_id(message),
     )
+
+
+def watched_update_to_proto(update: RemoteLogSegmentMetadataUpdate) -> metadata_pb2.SegmentUpdate:
+    return metadata_pb2.SegmentUpdate(
+        partition=partition_to_proto(update.partition),
+        segment_id=update.segment_id.raw,
+        event_timestamp_ms=update.event_timestamp_ms,
+        custom_metadata=update.custom_metadata,
+        state=state_to_proto(update.state),
+        broker_id=update.broker_id,
+    )
+
+
+def watched_update_from_proto(message: metadata_pb2.SegmentUpdate) -> RemoteLogSegmentMetadataUpdate:
+    return RemoteLogSegmentMetadataUpdate(
+        partition=partition_from_proto(message.partition),
+        segment_id=id_from_proto(SegmentId, message.segment_id, "segment_id"),
+        state=state_from_proto(message.state),
+        custom_metadata=message.custom_metadata if message.HasField("custom_metadata") else None,
+        event_timestamp_ms=message.event_timestamp_ms,
+        broker_id=_broker_id(message),
+    )
+
+
+def partition_delete_to_proto(delete: RemotePartitionDeleteMetadata) -> metadata_pb2.PartitionDelete:
+    return metadata_pb2.PartitionDelete(
+        partition=partition_to_proto(delete.partition),
+        state=_DELETE_STATES_TO_PROTO[delete.state],
+        event_timestamp_ms=delete.event_timestamp_ms,
+        broker_id=delete.broker_id,
+    )
+
+
+def partition_delete_from_proto(message: metadata_pb2.PartitionDelete) -> RemotePartitionDeleteMetadata:
+    with inside("partition_delete"):
+        partition = partition_from_proto(message.partition)
+        state = _DELETE_STATES_FROM_PROTO.get(message.state)
+        if state is None:
+            raise InvalidField.of("state", f"{message.state} is not a state of a partition's deletion")
+        return RemotePartitionDeleteMetadata(
+            partition=partition,
+            state=state,
+            event_timestamp_ms=message.event_timestamp_ms,
+            broker_id=_broker_id(message),
+        )
 
 
 def token_to_proto(token: ConsistencyToken) -> types_pb2.ConsistencyToken:
@@ -152,6 +238,42 @@ def token_to_proto(token: ConsistencyToken) -> types_pb2.ConsistencyToken:
 def token_from_proto(message: types_pb2.ConsistencyToken) -> ConsistencyToken:
     with inside("token"):
         return ConsistencyToken(id_from_proto(LogId, message.log_id, "log_id"), dict(message.applied_offsets))
+
+
+def question_to_proto(question: SegmentQuestion) -> metadata_pb2.SegmentQuestion:
+    return metadata_pb2.SegmentQuestion(
+        partition=partition_to_proto(question.partition), leader_epoch=question.leader_epoch, offset=question.offset
+    )
+
+
+def question_from_proto(message: metadata_pb2.SegmentQuestion) -> SegmentQuestion:
+    offset = message.offset
+    with inside("questions"):
+        require_int64("offset", offset, minimum=0)
+        return SegmentQuestion(partition_from_proto(message.partition), message.leader_epoch, offset)
+
+
+def change_to_proto(change: MetadataChange) -> metadata_pb2.WatchSegmentsResponse:
+    message = metadata_pb2.WatchSegmentsResponse(token=token_to_proto(change.token))
+    if isinstance(change.event, RemoteLogSegmentMetadata):
+        write_metadata(change.event, message.added)
+    elif isinstance(change.event, RemoteLogSegmentMetadataUpdate):
+        message.updated.CopyFrom(watched_update_to_proto(change.event))
+    elif change.event is not None:
+        message.partition_delete.CopyFrom(partition_delete_to_proto(change.event))
+    return message
+
+
+def change_from_proto(message: metadata_pb2.WatchSegmentsResponse) -> MetadataChange:
+    token = token_from_proto(message.token)
+    kind = message.WhichOneof("change")
+    if kind == "added":
+        return MetadataChange(metadata_from_proto(message.added, "added"), token)
+    if kind == "updated":
+        return MetadataChange(watched_update_from_proto(message.updated), token)
+    if kind == "partition_delete":
+        return MetadataChange(partition_delete_from_proto(message.partition_delete), token)
+    return MetadataChange(None, token)
 
 
 def summary_to_proto(summary: PartitionSummary) -> metadata_pb2.PartitionSummary:

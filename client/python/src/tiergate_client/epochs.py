@@ -17,7 +17,9 @@ from typing import Self
 from tiergate_client.errors import InvalidField
 from tiergate_client.integers import require_int32, require_int64
 
-_ENTRY = re.compile(rb"(\d+) (\d+)")
+# Bounded, since Python refuses to read numbers of thousands of digits.
+_ENTRY = re.compile(rb"(\d{1,20}) (\d{1,20})")
+_COUNT = re.compile(rb"\d{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class LeaderEpochs:
         lines = text.removesuffix(b"\n").split(b"\n")
         if lines[0] != b"0":
             raise InvalidField.of("leader_epoch_checkpoint", f"version {lines[0]!r} is not known, only 0 is")
-        if len(lines) < 2 or not lines[1].isdigit() or int(lines[1]) != len(lines) - 2:
+        if len(lines) < 2 or not _COUNT.fullmatch(lines[1]) or int(lines[1]) != len(lines) - 2:
             raise InvalidField.of("leader_epoch_checkpoint", "the entry count does not match the entries")
         matches = [_ENTRY.fullmatch(line) for line in lines[2:]]
         if not all(matches):

@@ -42,7 +42,10 @@ This module knows nothing of gRPC: `tiergate_client.status` maps these classes t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
+
+if TYPE_CHECKING:
+    from tiergate_client.values import ConsistencyToken
 
 
 class TiergateError(Exception):
@@ -61,6 +64,8 @@ class TiergateError(Exception):
         self.message = message
         self.details = dict(details or {})
         self.retry_after_ms = retry_after_ms
+        self.token: ConsistencyToken | None = None
+        """How far the metadata log was applied by the replica that refused: what it saw is not to be unseen."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_restore, (type(self), self.message, self.details, self.retry_after_ms))

@@ -9,13 +9,14 @@ INT64_MAX = 2**63 - 1
 
 
 def require_int32(field: str, value: int, *, minimum: int = -(2**31)) -> None:
-    _require(field, value, minimum, INT32_MAX)
+    if not minimum <= value <= INT32_MAX:
+        raise _outside(field, value, minimum, INT32_MAX)
 
 
 def require_int64(field: str, value: int, *, minimum: int = -(2**63)) -> None:
-    _require(field, value, minimum, INT64_MAX)
+    if not minimum <= value <= INT64_MAX:
+        raise _outside(field, value, minimum, INT64_MAX)
 
 
-def _require(field: str, value: int, minimum: int, maximum: int) -> None:
-    if not minimum <= value <= maximum:
-        raise InvalidField.of(field, f"{value} is not between {minimum} and {maximum}")
+def _outside(field: str, value: int, minimum: int, maximum: int) -> InvalidField:
+    return InvalidField.of(field, f"{value} is not between {minimum} and {maximum}")

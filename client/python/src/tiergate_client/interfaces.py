@@ -7,17 +7,22 @@ Implementations are safe to use from many threads. Errors are those of `tiergate
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
+from tiergate_client.errors import TiergateError
 from tiergate_client.ids import SegmentId
 from tiergate_client.segment_data import LogSegmentData
 from tiergate_client.segment_files import SegmentFile, SegmentManifest
 from tiergate_client.values import (
+    ConsistencyToken,
+    MetadataChange,
     PartitionSummary,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
+    RemotePartitionDeleteMetadata,
+    SegmentQuestion,
     TopicIdPartition,
 )
 
@@ -48,6 +53,14 @@ class RemoteLogMetadata(ABC):
         """
 
     @abstractmethod
+    def put_partition_delete(self, delete: RemotePartitionDeleteMetadata) -> None:
+        """Takes the deletion of a whole partition a step further; returns when applied.
+
+        What already holds is fine. FINISHED drops everything that is known of the partition, and every later mutation
+        of it is refused. Raises InvalidTransition for a step that is not the next one, CommitStateUnknown.
+        """
+
+    @abstractmethod
     def get_segment(
         self, segment_id: SegmentId, *, partition: TopicIdPartition | None = None
     ) -> RemoteLogSegmentMetadata:
@@ -61,6 +74,22 @@ class RemoteLogMetadata(ABC):
         self, partition: TopicIdPartition, *, leader_epoch: int, offset: int
     ) -> RemoteLogSegmentMetadata | None:
         """The finished segment that holds `offset` in `leader_epoch`."""
+
+    @abstractmethod
+    def find_segments(
+        self, questions: Sequence[SegmentQuestion]
+    ) -> list[RemoteLogSegmentMetadata | TiergateError | None]:
+        """Many find_segment in one: the answers in the order of the questions, each also an error of its own."""
+
+    @abstractmethod
+    def find_next_segment_with_transaction_index(
+        self, partition: TopicIdPartition, *, leader_epoch: int, offset: int
+    ) -> RemoteLogSegmentMetadata | None:
+        """Like find_segment, but passes over segments of the epoch that surely have no aborted transaction."""
+
+    @abstractmethod
+    def log_size(self, partition: TopicIdPartition, *, leader_epoch: int) -> int:
+        """The bytes of all segments of an epoch, whatever their state."""
 
     @abstractmethod
     def highest_offset_for_epoch(self, partition: TopicIdPartition, *, leader_epoch: int) -> int | None:
@@ -77,6 +106,16 @@ class RemoteLogMetadata(ABC):
         """The partitions that the log speaks of, by name, topic id and number.
 
         Raises TopicNotFound when the log never mentioned `topic`.
+        """
+
+    @abstractmethod
+    def watch(
+        self, *, partition: TopicIdPartition | None = None, after: ConsistencyToken | None = None
+    ) -> Iterator[MetadataChange]:
+        """Every change after a token, or from now on, as it is applied; of one partition, or of all.
+
+        The first item and those without an event only tell how far there was nothing. It ends when it is closed. Raises
+        OffsetOutOfRange when the token is older than what is kept, LimitExceeded when the watcher is too slow.
         """
 
 

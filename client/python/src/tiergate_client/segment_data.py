@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from crc32c import crc32c
 
+from tiergate_client.checksums import crc32c_appended
 from tiergate_client.segment_files import BLOCK_BYTES, FileChecksum, SegmentFile, SegmentManifest
 from tiergate_client.values import RemoteLogSegmentMetadata
 
@@ -59,9 +60,10 @@ class LogSegmentData:
         for file, source in self.sources.items():
             size = checksum = 0
             for block in _blocks(source):
+                block_checksum = crc32c(block)
                 if file is SegmentFile.LOG:
-                    log_blocks.append(crc32c(block))
-                checksum = crc32c(block, checksum)
+                    log_blocks.append(block_checksum)
+                checksum = crc32c_appended(checksum, block, block_checksum)
                 size += len(block)
             files[file] = FileChecksum(size, checksum)
         return SegmentManifest(metadata, files, tuple(log_blocks))

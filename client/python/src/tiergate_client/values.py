@@ -67,6 +67,9 @@ class PartitionDeleteState(enum.IntEnum):
     DELETE_PARTITION_STARTED = 1
     DELETE_PARTITION_FINISHED = 2
 
+    def may_become(self, target: PartitionDeleteState) -> bool:
+        return target - self in (0, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class RemoteLogSegmentMetadata:
@@ -178,3 +181,20 @@ class PartitionSummary:
     start_offset: int | None
     end_offset: int | None
     ready: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentQuestion:
+    """Which finished segment holds this offset in this epoch?"""
+
+    partition: TopicIdPartition
+    leader_epoch: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChange:
+    """An event that changed the metadata; None says that up to the token there was nothing more."""
+
+    event: RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate | RemotePartitionDeleteMetadata | None
+    token: ConsistencyToken
