@@ -21,10 +21,28 @@ class LogRecord:
     partition: int
     offset: int
     value: bytes
+    leader_epoch: int = -1
+    """The log's own epoch of this record, where it has such a thing: a log that diverged has another one here."""
+
+
+class EventLogRefused(Exception):
+    """The log cannot be opened as it is configured; the message says why and what to do."""
 
 
 class StreamClosed(Exception):
-    """The stream, or the log behind it, was closed: nothing more will come."""
+    """The stream, or the log behind it, was closed: nothing more will come. The text, if any, says why."""
+
+
+class PositionLost(Exception):
+    """The log no longer holds what comes next in a partition: it was cut off below, or above, that position.
+
+    What was applied of that partition may never have been in the log as it is now. The stream has dropped it.
+    """
+
+    def __init__(self, partition: int, offset: int) -> None:
+        super().__init__(f"partition {partition} of the log no longer holds offset {offset}")
+        self.partition = partition
+        self.offset = offset
 
 
 class EventStream(ABC):
@@ -36,7 +54,11 @@ class EventStream(ABC):
 
     @abstractmethod
     def poll(self, *, timeout_s: float, max_records: int = 1000) -> list[LogRecord]:
-        """The next records; empty when none came in time. Raises StreamClosed, also while it waits."""
+        """The next records; empty when none came in time.
+
+        Raises StreamClosed, also while it waits; PositionLost, once, for a partition that was dropped for it;
+        MetadataLogUnavailable when the log cannot be read now: positions stay, so poll again.
+        """
 
     @abstractmethod
     def add(self, starts: Mapping[int, int]) -> None:
@@ -83,6 +105,13 @@ class MetadataEventLog(ABC):
     @abstractmethod
     def subscribe(self, starts: Mapping[int, int]) -> EventStream:
         """A stream of the partitions' records, each from an inclusive first offset."""
+
+    @abstractmethod
+    def begin_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
+        """The lowest offset that each partition still holds, or its end. May block.
+
+        Raises MetadataLogUnavailable.
+        """
 
     @abstractmethod
     def end_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
