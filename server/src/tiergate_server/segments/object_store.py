@@ -1,8 +1,8 @@
 """The seam between the segment domain and whatever keeps its bytes.
 
 Keys are `/`-separated paths of plain names. Objects appear whole or not at all and are never replaced: a key that is
-taken stays as it is until it is deleted. Methods raise StorageUnavailable when the store is out of reach (try again)
-and are safe to use from many threads.
+taken stays as it is until it is deleted. Methods raise StorageUnavailable when the store is out of reach and
+BackendThrottled when it asks for fewer calls (try again), and are safe to use from many threads.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ class InvalidKey(ValueError):
     """The key could not be kept apart from other keys, or could leave the store."""
 
 
+class StoreRefused(Exception):
+    """The store cannot be used as it is configured, and trying again will not help; the text says what to change."""
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
     """An object in a listing."""
@@ -39,7 +43,10 @@ class ObjectUpload(ABC):
 
     @abstractmethod
     def commit(self) -> bool:
-        """Makes the object visible and durable, then answers. False: the key was taken, and stays as it was."""
+        """Makes the object visible and durable, then answers.
+
+        False: the key was taken, and stays as it was; the object that took it is durable, too, when this answers.
+        """
 
     @abstractmethod
     def abort(self) -> None:
@@ -61,7 +68,10 @@ class ObjectUploader(ABC):
 
     @abstractmethod
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """Stores a small object, durable when it answers. False: the key was taken, and stays as it was."""
+        """Stores a small object, durable when it answers.
+
+        False: the key was taken, and stays as it was; the object that took it is durable, too, when this answers.
+        """
 
 
 class ObjectFetcher(ABC):
