@@ -1,0 +1,271 @@
+"""Wires a plane together and runs it: the only place that knows every part."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from functools import partial
+from importlib.metadata import version
+from typing import Literal
+
+import grpc
+import grpc.aio
+import uvloop
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from prometheus_client import CollectorRegistry
+
+from tiergate.v1 import admin_pb2_grpc, metadata_pb2_grpc, server_info_pb2, server_info_pb2_grpc
+from tiergate_server.adapters.embedded_log import EmbeddedEventLog
+from tiergate_server.adapters.memory_log import MemoryEventLog
+from tiergate_server.addresses import Address
+from tiergate_server.config import Config, ConfigError
+from tiergate_server.event_logs import open_kafka_log
+from tiergate_server.grpc_servers import (
+    METADATA_SERVICES,
+    NOT_SERVING,
+    SEGMENTS_SERVICES,
+    SERVING,
+    listen,
+    reflected,
+    server_options,
+)
+from tiergate_server.metadata.assignment import parse_assignment, parse_skip
+from tiergate_server.metadata.event_log import EventLogRefused, MetadataEventLog
+from tiergate_server.metadata.manager_slot import ManagerSlot
+from tiergate_server.metadata.replica_life import ReplicaLife, ReplicaSettings
+from tiergate_server.metadata.snapshot_store import SnapshotStore
+from tiergate_server.metrics import RpcMetrics, SegmentsMetrics, describe_process, serve_metrics
+from tiergate_server.metrics.replica_collector import ReplicaCollector
+from tiergate_server.object_stores import open_directory, open_object_store
+from tiergate_server.rpc.admin_service import AdminService
+from tiergate_server.rpc.async_guard import AsyncGuard
+from tiergate_server.rpc.calls import CallLimits, ConcurrencyLimit
+from tiergate_server.rpc.draining import drain, drain_async
+from tiergate_server.rpc.metadata_service import MetadataService
+from tiergate_server.rpc.server_info_service import AsyncServerInfoService, ServerFacts, ServerInfoService
+from tiergate_server.rpc.stalls import StallGuard
+from tiergate_server.rpc.storage_service import StorageService, handlers
+from tiergate_server.rpc.sync_guard import SyncGuard
+from tiergate_server.segments.segment_storage import SegmentStorage
+from tiergate_server.supervisor.lifeline import watch_lifeline
+
+_logger = logging.getLogger(__name__)
+
+Plane = Literal["metadata", "segments"]
+OnReady = Callable[[dict[str, str]], None]
+
+# Threads beyond all limits together: for refusing further calls.
+_SPARE_THREADS = 8
+
+
+def run_plane(plane: Plane, config: Config, *, on_ready: OnReady, lifeline_fd: int | None = None) -> int:
+    """Serves until SIGTERM, SIGINT or the lifeline's end, then drains. `on_ready` is called once, with addresses.
+
+    Raises ConfigError when the plane cannot start as configured.
+    """
+    if plane == "metadata":
+        uvloop.run(_run_metadata(config, on_ready, lifeline_fd))
+    else:
+        _run_segments(config, on_ready, lifeline_fd)
+    return 0
+
+
+async def _run_metadata(config: Config, on_ready: OnReady, lifeline_fd: int | None) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if lifeline_fd is not None:
+        watch_lifeline(lifeline_fd, lambda: loop.call_soon_threadsafe(stop.set))
+    stopping = asyncio.create_task(stop.wait())
+
+    with ExitStack() as resources:
+        slot = ManagerSlot()
+        life = ReplicaLife(partial(_open_event_log, config), slot, _replica_settings(config))
+        registry = CollectorRegistry()
+        registry.register(ReplicaCollector(lambda: life.follower))
+        calls = ConcurrencyLimit("concurrent_calls", config.metadata.limits.concurrent_calls)
+        server, address = _metadata_server(config, life, slot, AsyncGuard(calls, RpcMetrics(registry)))
+        health_service = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
+        metrics_address = _start_metrics(resources, registry, config.metadata.metrics, plane="metadata")
+        await _set_health(health_service, NOT_SERVING)
+        await server.start()
+        living = asyncio.create_task(life.run())
+        serving = asyncio.create_task(_tell_health(health_service, slot))
+        ready = asyncio.create_task(_tell_ready(slot, on_ready, str(address), metrics_address))
+        await asyncio.wait((living, stopping), return_when=asyncio.FIRST_COMPLETED)
+        for task in (serving, ready):
+            task.cancel()
+        _logger.info("draining the metadata plane")
+        await health_service.enter_graceful_shutdown()
+        if life.follower is not None:
+            life.follower.watches.end_all("this replica is stopping")
+        await drain_async(server, calls, seconds=config.drain_seconds)
+        living.cancel()
+        with suppress(asyncio.CancelledError):
+            await living  # raises why it ended, if it ended by itself
+
+
+async def _tell_health(service: health.aio.HealthServicer, slot: ManagerSlot) -> None:
+    while True:
+        await _set_health(service, SERVING if slot.is_filled else NOT_SERVING)
+        await slot.changed()
+
+
+async def _tell_ready(slot: ManagerSlot, on_ready: OnReady, address: str, metrics_address: str) -> None:
+    while not slot.is_filled:
+        await slot.changed()
+    # What was replayed or restored is no garbage: with a million segments, each full collection took 60 ms to see it.
+    gc.freeze()
+    on_ready({"plane": "metadata", "address": address, "metrics": metrics_address})
+
+
+def _replica_settings(config: Config) -> ReplicaSettings:
+    settings = config.metadata
+    directory = config.snapshot_directory
+    return ReplicaSettings(
+        custom_metadata_bytes=settings.limits.custom_metadata_bytes,
+        history_events=settings.limits.watch_history,
+        only_follows=settings.mode == "follow",
+        assignment=parse_assignment(settings.assignment) if settings.assignment else None,
+        skip=parse_skip(settings.skip),
+        snapshots=None
+        if directory is None
+        else SnapshotStore(open_directory(directory, setting="metadata.snapshot.directory"), prefix=""),
+        snapshots_place=f"{directory}/",
+        snapshot_interval_s=settings.snapshot.interval,
+    )
+
+
+def _metadata_server(
+    config: Config, life: ReplicaLife, slot: ManagerSlot, guard: AsyncGuard
+) -> tuple[grpc.aio.Server, Address]:
+    settings, limits = config.metadata, config.metadata.limits
+    server = grpc.aio.server(
+        interceptors=[guard],
+        options=server_options(message_bytes=limits.message_bytes),
+    )
+    address = listen(server, settings.listen, setting="metadata.listen")
+    facts = ServerFacts(
+        version=version("tiergate-server"),
+        plane=server_info_pb2.PLANE_METADATA,
+        backend=config.metadata_backend,
+        limits=asdict(limits),
+        metadata_address=_advertised(settings.advertise, str(address)),
+        segments_address=_advertised(config.segments.advertise, config.segments.listen),
+        features=("follow",) if settings.mode == "follow" else (),
+    )
+    metadata_pb2_grpc.add_RemoteLogMetadataServiceServicer_to_server(
+        MetadataService(slot, page_size=limits.page_size), server
+    )
+    admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(life, slot), server)
+    server_info_pb2_grpc.add_ServerInfoServiceServicer_to_server(
+        AsyncServerInfoService(
+            facts, is_ready=lambda: slot.is_filled, log_id=lambda: None if life.log is None else life.log.log_id
+        ),
+        server,
+    )
+    reflection.enable_server_reflection(reflected(METADATA_SERVICES), server)
+    return server, address
+
+
+def _run_segments(config: Config, on_ready: OnReady, lifeline_fd: int | None) -> None:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if lifeline_fd is not None:
+        watch_lifeline(lifeline_fd, stop.set)
+
+    with ExitStack() as resources:
+        registry = CollectorRegistry()
+        stalls = StallGuard(config.segments.stall_seconds)
+        resources.callback(stalls.close)
+        calls = ConcurrencyLimit("concurrent_calls", config.segments.limits.concurrent_calls)
+        server, address = _segments_server(config, calls, stalls, registry)
+        health_service = health.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
+        for name in ("", *SEGMENTS_SERVICES):
+            health_service.set(name, SERVING)
+        metrics_address = _start_metrics(resources, registry, config.segments.metrics, plane="segments")
+        server.start()
+        on_ready({"plane": "segments", "address": str(address), "metrics": metrics_address})
+        stop.wait()
+        _logger.info("draining the segment plane")
+        health_service.enter_graceful_shutdown()
+        drain(server, calls, seconds=config.drain_seconds)
+
+
+def _segments_server(
+    config: Config, calls: ConcurrencyLimit, stalls: StallGuard, registry: CollectorRegistry
+) -> tuple[grpc.Server, Address]:
+    settings, limits = config.segments, config.segments.limits
+    call_limits = CallLimits(calls)
+    threads = sum(call_limits.values().values()) + _SPARE_THREADS
+    storage = SegmentStorage(open_object_store(config, threads=threads), index_bytes=limits.index_bytes)
+    service = StorageService(
+        storage,
+        uploads=ConcurrencyLimit("uploads", limits.uploads),
+        chunk_bytes=limits.chunk_bytes,
+        metrics=SegmentsMetrics(registry),
+    )
+    server = grpc.server(
+        ThreadPoolExecutor(threads, thread_name_prefix="call"),
+        handlers=[handlers(service)],
+        interceptors=[SyncGuard(call_limits, stalls=stalls, metrics=RpcMetrics(registry))],
+        options=server_options(message_bytes=limits.message_bytes),
+    )
+    address = listen(server, settings.listen, setting="segments.listen")
+    facts = ServerFacts(
+        version=version("tiergate-server"),
+        plane=server_info_pb2.PLANE_SEGMENTS,
+        backend=config.segments_backend,
+        limits=asdict(limits) | call_limits.values(),
+        metadata_address=_advertised(config.metadata.advertise, config.metadata.listen),
+        segments_address=_advertised(settings.advertise, str(address)),
+    )
+    server_info_pb2_grpc.add_ServerInfoServiceServicer_to_server(
+        ServerInfoService(facts, is_ready=lambda: True), server
+    )
+    reflection.enable_server_reflection(reflected(SEGMENTS_SERVICES), server)
+    return server, address
+
+
+def _open_event_log(config: Config) -> MetadataEventLog:
+    """Raises ConfigError when it never will open, MetadataLogUnavailable when it may later."""
+    database = config.metadata_database
+    try:
+        if database is not None:
+            return EmbeddedEventLog(database)
+        if config.metadata.log.startswith("kafka://"):
+            return open_kafka_log(config, follow=config.metadata.mode == "follow")
+    except EventLogRefused as refusal:
+        raise ConfigError(str(refusal)) from refusal
+    return MemoryEventLog()
+
+
+def _start_metrics(resources: ExitStack, registry: CollectorRegistry, address: str, *, plane: Plane) -> str:
+    if not address:
+        return ""
+    describe_process(registry, plane=plane, version=version("tiergate-server"))
+    endpoint = serve_metrics(address, registry, setting=f"{plane}.metrics")
+    resources.callback(endpoint.close)
+    return endpoint.address
+
+
+def _advertised(configured: str, listening: str) -> str:
+    """Where clients are sent: as configured, or where the plane listens, if that can be connected to."""
+    return configured or str(Address.parse(listening).to_connect_from_here())
+
+
+async def _set_health(service: health.aio.HealthServicer, status: int) -> None:
+    for name in ("", *METADATA_SERVICES):
+        await service.set(name, status)

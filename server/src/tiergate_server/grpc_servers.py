@@ -1,0 +1,49 @@
+"""What both planes' gRPC servers share: transport options, health, reflection, and listening."""
+
+from __future__ import annotations
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health, health_pb2
+
+from tiergate_server.addresses import Address
+from tiergate_server.config import ConfigError
+
+METADATA_SERVICES = (
+    "tiergate.v1.RemoteLogMetadataService",
+    "tiergate.v1.AdminService",
+    "tiergate.v1.ServerInfoService",
+)
+SEGMENTS_SERVICES = ("tiergate.v1.RemoteStorageService", "tiergate.v1.ServerInfoService")
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+def server_options(*, message_bytes: int) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", message_bytes),
+        ("grpc.max_send_message_length", -1),
+        # Otherwise two servers share a port without a word.
+        ("grpc.so_reuseport", 0),
+        # Clients ask every 30 s whether a silent server is still there; that is welcome.
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ]
+
+
+def listen(server: grpc.Server | grpc.aio.Server, address: str, *, setting: str) -> Address:
+    """Binds the server and returns where it listens really. Raises ConfigError."""
+    wanted = Address.parse(address)
+    try:
+        port = server.add_insecure_port(str(wanted))
+    except RuntimeError:
+        port = 0
+    if port == 0:
+        raise ConfigError(
+            f"{setting} = {address} cannot be listened on: another program has it, or it is no address of this machine."
+        )
+    return wanted.with_port(port)
+
+
+def reflected(services: tuple[str, ...]) -> list[str]:
+    return [*services, health.SERVICE_NAME, "grpc.reflection.v1alpha.ServerReflection"]
