@@ -1,0 +1,112 @@
+"""The life of a segment as a broker leads it: announced, copied, finished, and on failure or request deleted.
+
+It calls the two interfaces in the right order; what a person sees of it is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tiergate_client.errors import SegmentNotFound, TiergateError
+from tiergate_client.segment_data import LogSegmentData, SegmentChunk
+from tiergate_client.segment_files import FileChecksum
+from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
+from tiergate_server.cli.connection import Tiergate
+from tiergate_server.clock import Clock
+from tiergate_server.kafka_files.local_segment import LocalSegment
+
+Observer = Callable[[int], None]
+"""Told how many bytes of a segment were sent so far; fewer than before when a copy begins again."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCopies:
+    """Finished segments with the offsets of a local one: the same in epochs and log, and those with another log."""
+
+    same: RemoteLogSegmentMetadata | None
+    others: tuple[RemoteLogSegmentMetadata, ...] = ()
+
+
+def find_finished_copies(
+    tiergate: Tiergate, segment: LocalSegment, finished: list[RemoteLogSegmentMetadata]
+) -> FinishedCopies:
+    local_log: FileChecksum | None = None
+    others = []
+    for candidate in filter(segment.has_offsets_of, finished):
+        try:
+            stored_log = tiergate.storage.get_manifest(candidate).log
+        except SegmentNotFound:
+            continue  # the metadata outlived the bytes: only a new copy helps
+        if local_log is None and stored_log.size_bytes == segment.size_bytes:  # otherwise it need not be read
+            local_log = segment.data.manifest(candidate).log
+        if stored_log != local_log:
+            others.append(candidate)
+        elif segment.is_described_by(candidate):
+            return FinishedCopies(candidate)
+    return FinishedCopies(None, tuple(others))
+
+
+def copy_segment(
+    tiergate: Tiergate,
+    segment: LocalSegment,
+    *,
+    broker_id: int,
+    clock: Clock,
+    observe: Observer,
+    warn: Callable[[str], None],
+) -> RemoteLogSegmentMetadata:
+    """Copies a segment under a new id and returns its final metadata. A copy that fails is cleaned up."""
+    started = segment.new_metadata(broker_id=broker_id, event_timestamp_ms=clock())
+    tiergate.metadata.add_segment(started)
+    try:
+        custom_metadata = tiergate.storage.copy_segment(started, _observed(segment.data, observe))
+    except (TiergateError, OSError, KeyboardInterrupt):
+        _clean_up(tiergate, started, clock=clock, warn=warn)
+        raise
+    finish = started.step(SegmentState.COPY_FINISHED, event_timestamp_ms=clock(), custom_metadata=custom_metadata)
+    tiergate.metadata.update_segment(finish)
+    return started.updated_by(finish)
+
+
+def delete_segment(tiergate: Tiergate, metadata: RemoteLogSegmentMetadata, *, clock: Clock) -> None:
+    """Deletes a segment in any state, also one whose deletion was begun before."""
+    tiergate.metadata.update_segment(metadata.step(SegmentState.DELETE_STARTED, event_timestamp_ms=clock()))
+    tiergate.storage.delete_segment(metadata)
+    tiergate.metadata.update_segment(metadata.step(SegmentState.DELETE_FINISHED, event_timestamp_ms=clock()))
+
+
+def _clean_up(
+    tiergate: Tiergate, started: RemoteLogSegmentMetadata, *, clock: Clock, warn: Callable[[str], None]
+) -> None:
+    try:
+        delete_segment(tiergate, started, clock=clock)
+    except TiergateError as error:
+        warn(
+            f"the clean-up of segment {started.segment_id} failed too ({error.message}); "
+            f"remove it later with `tiergate rm {started.segment_id}`"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _ObservedSegmentData(LogSegmentData):
+    observe: Observer = lambda _: None
+
+    def chunks(self) -> Iterator[SegmentChunk]:
+        sent = 0
+        for chunk in LogSegmentData.chunks(self):
+            yield chunk
+            sent += len(chunk.data)
+            self.observe(sent)
+
+
+def _observed(data: LogSegmentData, observe: Observer) -> LogSegmentData:
+    return _ObservedSegmentData(
+        log=data.log,
+        offset_index=data.offset_index,
+        time_index=data.time_index,
+        leader_epoch=data.leader_epoch,
+        producer_snapshot=data.producer_snapshot,
+        txn_index=data.txn_index,
+        observe=observe,
+    )
