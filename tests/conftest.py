@@ -1,0 +1,52 @@
+"""Fixtures that every kind of test shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from hypothesis import settings
+
+from support.kafka_broker import KafkaBroker, running_broker
+from support.planes import Planes, running_planes
+from support.s3_server import Bucket, S3Server, S3ServerMissing, running_s3_server, s3_environment, s3_program
+
+# Chosen by `make nightly`. Tests that set their own number of examples keep it.
+settings.register_profile("nightly", max_examples=5000, deadline=None)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Builds the S3 server before the clock of a test runs: the first time takes minutes."""
+    is_needed = any("s3" in getattr(item, "fixturenames", ()) for item in session.items)
+    if is_needed and not session.config.option.collectonly:
+        with suppress(S3ServerMissing):  # said by the tests that need it
+            s3_program()
+
+
+@pytest.fixture(scope="session")
+def planes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planes]:
+    """Both planes on the embedded default, for tests that leave them running."""
+    with running_planes(tmp_path_factory.mktemp("planes")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker for tests that leave it running and use topics of their own."""
+    with running_broker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An S3 server for tests that leave it running and use buckets of their own."""
+    with running_s3_server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """An empty one, with credentials in the environment for this test and for planes that it starts."""
+    s3_environment(monkeypatch)
+    return s3.new_bucket()
