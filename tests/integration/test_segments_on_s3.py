@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from contract.remote_log_metadata_contract import new_partition, new_segment
 
 from support.planes import PlaneProcess, Planes, running_planes
 from support.s3_server import Bucket, running_s3_server, s3_environment
@@ -50,6 +52,20 @@ def test_large_segment_goes_up_and_down_in_bounded_memory_and_leaves_nothing_whe
         tiergate.storage.delete_segment(metadata)
         (tombstone,) = bucket.stored_keys()
     assert tombstone.endswith("manifest.json")
+
+
+def test_snapshot_of_the_metadata_is_in_the_bucket_too(planes_on_s3: Planes, bucket: Bucket, tmp_path: Path) -> None:
+    segments = [new_segment(new_partition(), 0, 9) for _ in range(5)]
+    with connect(planes_on_s3.target, timeout_s=60) as tiergate:
+        for segment in segments:
+            tiergate.metadata.add_segment(segment)
+        tiergate.admin.take_snapshot()
+        assert [key for key in bucket.stored_keys() if key.startswith("tiered/here/snapshots/")]
+        planes_on_s3.metadata.kill()
+        shutil.rmtree(tmp_path / "planes" / "snapshots")
+        planes_on_s3.metadata.start()
+        for segment in segments:
+            assert tiergate.metadata.get_segment(segment.segment_id) == segment
 
 
 def test_plane_serves_before_its_store_is_there_and_when_it_is_back(

@@ -64,6 +64,8 @@ OnReady = Callable[[dict[str, str]], None]
 
 # Threads beyond all limits together: for refusing further calls.
 _SPARE_THREADS = 8
+# Snapshots are saved and read one at a time.
+_SNAPSHOT_THREADS = 2
 
 
 def run_plane(plane: Plane, config: Config, *, on_ready: OnReady, lifeline_fd: int | None = None) -> int:
@@ -132,6 +134,8 @@ async def _tell_ready(slot: ManagerSlot, on_ready: OnReady, address: str, metric
 def _replica_settings(config: Config) -> ReplicaSettings:
     settings = config.metadata
     directory = config.snapshot_directory
+    # Beside the segments, if those are not on this machine either: so a new pod on an empty disk has one.
+    is_mirrored = directory is not None and config.segments_directory is None
     return ReplicaSettings(
         custom_metadata_bytes=settings.limits.custom_metadata_bytes,
         history_events=settings.limits.watch_history,
@@ -141,6 +145,9 @@ def _replica_settings(config: Config) -> ReplicaSettings:
         snapshots=None
         if directory is None
         else SnapshotStore(open_directory(directory, setting="metadata.snapshot.directory"), prefix=""),
+        snapshot_mirror=SnapshotStore(open_object_store(config, threads=_SNAPSHOT_THREADS, check=False))
+        if is_mirrored
+        else None,
         snapshots_place=f"{directory}/",
         snapshot_interval_s=settings.snapshot.interval,
     )

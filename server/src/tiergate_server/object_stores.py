@@ -16,12 +16,15 @@ from tiergate_server.segments.object_store import ObjectStore, StoreRefused
 _logger = logging.getLogger(__name__)
 
 
-def open_object_store(config: Config, *, threads: int) -> ObjectStore:
-    """The store for a plane whose calls run in so many threads. Raises ConfigError when it never will work."""
+def open_object_store(config: Config, *, threads: int, check: bool = True) -> ObjectStore:
+    """The store for a plane that uses it from so many threads. Raises ConfigError when it never will work.
+
+    Without `check` a bucket is not asked for anything yet.
+    """
     directory = config.segments_directory
     if directory is not None:
         return open_directory(directory, setting="segments.store")
-    return _open_s3_store(config, threads=threads)
+    return _open_s3_store(config, threads=threads, check=check)
 
 
 def open_directory(directory: Path, *, setting: str) -> ObjectStore:
@@ -32,7 +35,7 @@ def open_directory(directory: Path, *, setting: str) -> ObjectStore:
         raise ConfigError(f"{setting} = {directory} cannot be used: {trouble.message}") from trouble
 
 
-def _open_s3_store(config: Config, *, threads: int) -> ObjectStore:
+def _open_s3_store(config: Config, *, threads: int, check: bool) -> ObjectStore:
     # Imported here: only who keeps segments in S3 pays for its SDK.
     from tiergate_server.adapters.s3_settings import S3Settings  # noqa: PLC0415
     from tiergate_server.adapters.s3_store import S3Store  # noqa: PLC0415
@@ -53,7 +56,8 @@ def _open_s3_store(config: Config, *, threads: int) -> ObjectStore:
     )
     try:
         store = S3Store(settings)
-        store.check()
+        if check:
+            store.check()
     except StoreRefused as refusal:
         raise ConfigError(f"segments.store: {refusal}.") from refusal
     except (StorageUnavailable, BackendThrottled) as trouble:

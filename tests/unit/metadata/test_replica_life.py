@@ -121,6 +121,26 @@ def test_snapshot_is_taken_at_the_end_and_used_at_the_next_start(tmp_path: Path)
     asyncio.run(live(15, 0))
 
 
+def test_replica_on_an_empty_disk_begins_with_the_mirrored_snapshot(tmp_path: Path) -> None:
+    async def live(local: str, expected_replay: int, segments: int) -> None:
+        slot = ManagerSlot()
+        living = living_on(
+            lambda: EmbeddedEventLog(tmp_path / "metadata.db"),
+            slot,
+            snapshots=SnapshotStore(FilesystemStore(tmp_path / local)),
+            snapshot_mirror=SnapshotStore(FilesystemStore(tmp_path / "bucket"), prefix="snapshots"),
+        )
+        await filled(slot)
+        manager = slot.get()
+        assert sum(len(partition.history) for partition in manager.replica.hosted.values()) == expected_replay
+        for _ in range(segments):
+            await manager.add_segment(new_segment(new_partition(), 0, 9), TERMS)
+        await end(living)
+
+    asyncio.run(live("first-disk", 0, 5))
+    asyncio.run(live("empty-disk", 0, 0))
+
+
 def test_replica_hosts_what_it_is_assigned() -> None:
     async def scenario() -> None:
         slot = ManagerSlot()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tiergate_client.errors import TiergateError
@@ -37,6 +37,8 @@ class ReplicaSettings:
     """The metadata partitions to host; None: all."""
     skip: Collection[tuple[int, int]] = ()
     snapshots: SnapshotStore | None = None
+    snapshot_mirror: SnapshotStore | None = None
+    """A second place that outlives this machine's disk: a replica on an empty one begins with what is there."""
     snapshots_place: str = ""
     """What the keys of the snapshots are relative to, for people who look for the file."""
     snapshot_interval_s: float = 300.0
@@ -84,7 +86,7 @@ class ReplicaLife:
         settings = self._settings
         follower = LogFollower(log, history_events=settings.history_events, skip=settings.skip)
         self.follower = follower
-        snapshots = await asyncio.to_thread(_newest_snapshots, settings.snapshots, log)
+        snapshots = await asyncio.to_thread(_newest_snapshots, (settings.snapshots, settings.snapshot_mirror), log)
         assigned = None if settings.assignment is None else settings.assignment(log)
         periodic: asyncio.Task[None] | None = None
         try:
@@ -95,7 +97,12 @@ class ReplicaLife:
             catching_up.cancel()
             if not follower.ended.done():
                 if settings.snapshots is not None:
-                    self.snapshotter = Snapshotter(follower, settings.snapshots, place=settings.snapshots_place)
+                    self.snapshotter = Snapshotter(
+                        follower,
+                        settings.snapshots,
+                        mirror=settings.snapshot_mirror,
+                        place=settings.snapshots_place,
+                    )
                     periodic = asyncio.create_task(self.snapshotter.run(settings.snapshot_interval_s))
                 self._slot.put(self._manager(follower))
             return await asyncio.shield(follower.ended)
@@ -119,13 +126,14 @@ class ReplicaLife:
         self._slot.clear(why)
 
 
-def _newest_snapshots(store: SnapshotStore | None, log: MetadataEventLog) -> Mapping[int, PartitionSnapshot]:
-    """What there is to begin with. Any doubt means that the log is replayed."""
-    if store is None:
-        return {}
-    try:
-        newest = store.newest(log.log_id, log.partition_count)
-    except TiergateError as trouble:
-        _logger.warning("no snapshot can be read (%s): replaying the log", trouble.message)
-        return {}
-    return {} if newest is None else newest.partitions
+def _newest_snapshots(stores: Sequence[SnapshotStore | None], log: MetadataEventLog) -> Mapping[int, PartitionSnapshot]:
+    """What there is to begin with, in the first place that has one. Any doubt means that the log is replayed."""
+    for store in stores:
+        try:
+            newest = None if store is None else store.newest(log.log_id, log.partition_count)
+        except TiergateError as trouble:
+            _logger.warning("snapshots cannot be read (%s): going on without them", trouble.message)
+            continue
+        if newest is not None:
+            return newest.partitions
+    return {}

@@ -32,10 +32,17 @@ class Snapshotter:
     """Snapshots of one replica, one at a time."""
 
     def __init__(
-        self, follower: LogFollower, store: SnapshotStore, *, place: str = "", clock: Clock = system_clock
+        self,
+        follower: LogFollower,
+        store: SnapshotStore,
+        *,
+        mirror: SnapshotStore | None = None,
+        place: str = "",
+        clock: Clock = system_clock,
     ) -> None:
         self._follower = follower
         self._store = store
+        self._mirror = mirror
         self._place = place
         self._clock = clock
         self._saved_offsets: dict[int, int] = {}
@@ -97,6 +104,8 @@ class Snapshotter:
                 yield piece
 
         key = self._store.save(log.log_id, counted())
+        if self._mirror is not None:
+            self._mirror.save(log.log_id, encode(header, partitions))
         return SavedSnapshot(f"{self._place}{key}", size_bytes)
 
     def _offsets(self) -> dict[int, int]:
