@@ -40,7 +40,7 @@ docs: $(RUN_READY) ## write the parts of the docs that come from the code
 	@mv docs/configuration.md.new docs/configuration.md
 
 nightly: $(TEST_READY) ## every test, with the long settings
-	@KILLS=1000 REPLICA_KILLS=100 $(BIN)/pytest -q --hypothesis-profile=nightly $(ARGS)
+	@KILLS=1000 REPLICA_KILLS=100 $(BIN)/pytest -q --timeout=3600 --hypothesis-profile=nightly $(ARGS)
 
 bench: $(TEST_READY) ## every benchmark, one after another
 	@for file in bench/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" $(ARGS) || exit 1; done
