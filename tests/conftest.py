@@ -12,6 +12,9 @@ from support.kafka_broker import KafkaBroker, running_broker
 from support.planes import Planes, running_planes
 from support.s3_server import Bucket, S3Server, S3ServerMissing, running_s3_server, s3_environment, s3_program
 
+# How long an example takes on a busy machine says nothing.
+settings.register_profile("default", deadline=None)
+settings.load_profile(settings.get_current_profile_name())
 # Chosen by `make nightly`. Tests that set their own number of examples keep it.
 settings.register_profile("nightly", max_examples=5000, deadline=None)
 

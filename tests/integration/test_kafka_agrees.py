@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -16,7 +17,7 @@ from support.kafka_jars import KafkaJarsMissing
 from support.kafka_model import KafkaPartitionModel
 from support.kafka_oracle import METADATA_TOPIC, KafkaManager, KafkaOracle, running_oracle
 from support.local_metadata import LocalMetadata
-from support.metadata_json import event_json
+from support.metadata_json import event_json, partition_json
 from support.metadata_questions import as_kafka_lists, in_our_order, our_answer, question_of
 from support.random_events import random_event, random_partition
 from support.random_histories import RandomHistory
@@ -146,6 +147,41 @@ def test_kafka_does_not_list_a_segment_whose_start_another_takes_and_we_do(sides
         events = log_of(ours, [partition])[partition]
         assert KafkaPartitionModel.after(events).leaked == {(0, longer.segment_id)}
         assert_same_answers(kafka, ours, {partition: events})
+
+
+def test_segment_added_again_with_other_epochs_is_listed_in_both_until_its_deletion_after_which_kafka_cannot(
+    sides: Sides,
+) -> None:
+    (partition,) = some_partitions(Random(6), count=1)
+    first = segment(partition, 1, end_offset=100)
+    second = replace(first, segment_leader_epochs=LeaderEpochs.of({1: 0}), segment_size_bytes=7)
+    with sides.kafka() as kafka, sides.ours() as ours:
+        kafka.assign(leaders=[partition])
+        kafka.write([first, second])
+        assert_same_answers_now(kafka, ours, partition)
+        assert [each.segment_id for each in ours.list_segments(partition, leader_epoch=0)] == [first.segment_id]
+        for state in (SegmentState.COPY_FINISHED, SegmentState.DELETE_STARTED):
+            kafka.write([second.step(state, event_timestamp_ms=1)])
+            assert_same_answers_now(kafka, ours, partition)
+        kafka.write([second.step(SegmentState.DELETE_FINISHED, event_timestamp_ms=1)])
+        catch_up(kafka, ours, [partition])
+        in_epoch_1, in_epoch_0 = (
+            {
+                "partition": partition_json(partition),
+                "epochs": [{"epoch": epoch, "offsets": [], "transaction_offsets": []}],
+            }
+            for epoch in (1, 0)
+        )
+        answered, failed = kafka.answers([in_epoch_1, in_epoch_0])
+        assert answered is not None
+        assert failed is None  # for ever: the epoch still names a segment that nobody knows
+        for epoch in (0, 1, None):
+            assert list(ours.list_segments(partition, leader_epoch=epoch)) == []
+
+
+def assert_same_answers_now(kafka: KafkaManager, ours: LocalMetadata, partition: TopicIdPartition) -> None:
+    catch_up(kafka, ours, [partition])
+    assert_same_answers(kafka, ours, log_of(ours, [partition]))
 
 
 def compare_after_history(sides: Sides, *, seed: int, epochs_fit: bool) -> None:

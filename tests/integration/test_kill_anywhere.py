@@ -40,10 +40,16 @@ class Story:
     """One segment's life as its writer knows it."""
 
     metadata: RemoteLogSegmentMetadata
-    data: LogSegmentData
+    log_bytes: int
+    seed: int
     # What the last acknowledged call says, and what a call without an answer may have changed since.
     states: set[SegmentState | None] = field(default_factory=lambda: {GONE})
     readable: set[bool] = field(default_factory=lambda: {False})
+
+    @property
+    def data(self) -> LogSegmentData:
+        """Made anew each time: thousands of them would not fit into memory."""
+        return make_data(log_bytes=self.log_bytes, seed=self.seed, with_txn_index=True)
 
     def step(self, tiergate: Tiergate, state: SegmentState, custom_metadata: bytes | None = None) -> None:
         result = GONE if state is SegmentState.DELETE_FINISHED else state
@@ -91,10 +97,11 @@ class Writer(threading.Thread):
             raise
 
     def _live(self, tiergate: Tiergate) -> None:
-        data = make_data(
-            log_bytes=self._random.randrange(3_000_000), seed=self._random.random().__hash__(), with_txn_index=True
+        story = Story(
+            new_segment(new_partition(), 0, 99),
+            log_bytes=self._random.randrange(3_000_000),
+            seed=self._random.getrandbits(32),
         )
-        story = Story(new_segment(new_partition(), 0, 99), data)
         self.stories.append(story)
         try:
             story.step(tiergate, SegmentState.COPY_STARTED)

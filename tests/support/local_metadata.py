@@ -23,6 +23,7 @@ from tiergate_client.values import (
 from tiergate_server.metadata.event_log import MetadataEventLog
 from tiergate_server.metadata.log_follower import LogFollower
 from tiergate_server.metadata.manager import MetadataManager
+from tiergate_server.metadata.packed_segment import PackedSegment
 from tiergate_server.metadata.replica import CallTerms, MetadataReplica
 
 T = TypeVar("T")
@@ -88,7 +89,8 @@ class LocalMetadata(RemoteLogMetadata):
     def find_segments(
         self, questions: Sequence[SegmentQuestion]
     ) -> list[RemoteLogSegmentMetadata | TiergateError | None]:
-        return self._answer(self.manager.find_segments(questions, self._terms))
+        answers = self._answer(self.manager.find_segments(questions, self._terms))
+        return [answer.value() if isinstance(answer, PackedSegment) else answer for answer in answers]
 
     def find_next_segment_with_transaction_index(
         self, partition: TopicIdPartition, *, leader_epoch: int, offset: int

@@ -42,8 +42,6 @@ class PartitionModel:
             return False
         if existing is not None and existing.state != SegmentState.COPY_STARTED:
             return False
-        for epoch in self.epochs.values():
-            epoch.unref.discard(metadata.segment_id)  # Kafka keeps it in epochs that a second Add does not have
         self.by_id[metadata.segment_id] = metadata
         for epoch_number, _ in metadata.segment_leader_epochs:
             self.epochs.setdefault(epoch_number, EpochModel()).unref.add(metadata.segment_id)
@@ -69,8 +67,8 @@ class PartitionModel:
                 epoch.unref.add(update.segment_id)
             self.by_id[update.segment_id] = existing.updated_by(update)
         else:
-            for epoch_number, _ in existing.segment_leader_epochs:
-                self.epochs[epoch_number].unref.discard(update.segment_id)
+            for epoch in self.epochs.values():  # Kafka leaves it in those of an earlier Add, and cannot list them then
+                epoch.unref.discard(update.segment_id)
             del self.by_id[update.segment_id]
         return True
 

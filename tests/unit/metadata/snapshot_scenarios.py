@@ -33,6 +33,8 @@ def small_state() -> MetadataState:
         state.apply(metadata)
         state.apply(metadata.step(SegmentState.COPY_FINISHED, event_timestamp_ms=7))
     state.apply(leaving.step(SegmentState.DELETE_STARTED, event_timestamp_ms=8))
+    state.apply(segment(6, 10, 12, {1: 10, 2: 11}))
+    state.apply(segment(6, 10, 11, {3: 10}))  # which epochs 1 and 2 list as well
     state.apply(replace(segment(4, 12, 12), partition=RENAMED))
     state.apply(replace(segment(5, 0, 12), partition=MARKED))
     state.apply(RemotePartitionDeleteMetadata(MARKED, PartitionDeleteState.DELETE_PARTITION_MARKED, 9, 1))

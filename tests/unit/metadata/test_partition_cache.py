@@ -7,6 +7,7 @@ import pytest
 from unit.metadata.cache_scenarios import PARTITION, STEPS_TO, delete, finish, found, listed, segment, step
 
 from tiergate_client.epochs import LeaderEpochs
+from tiergate_client.ids import SegmentId
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
 from tiergate_server.metadata.packed_partition_cache import PackedPartitionCache
 from tiergate_server.metadata.partition_cache import PartitionCache, PartitionFigures
@@ -18,6 +19,11 @@ NOTHING = PartitionFigures(0, 0, 0, None, None)
 @pytest.fixture
 def cache() -> PartitionCache:
     return PackedPartitionCache(PARTITION)
+
+
+def listings(cache: PartitionCache, epochs: Sequence[int]) -> list[tuple[list[SegmentId], int]]:
+    """Segments and size of each epoch."""
+    return [(listed(cache, epoch), cache.log_size(leader_epoch=epoch)) for epoch in epochs]
 
 
 CONSEQUENCES: Mapping[str, tuple[Sequence[tuple[int, int]], Mapping[int, int | None], Sequence[int]]] = {
@@ -222,9 +228,33 @@ def test_add_over_copy_started_replaces_everything(cache: PartitionCache) -> Non
     assert cache.apply_add(other) == Applied()
     assert cache.segment(other.segment_id) == other
     assert listed(cache) == listed(cache, 1) == listed(cache, 2) == [other.segment_id]
-    assert listed(cache, 0) == []
-    delete(cache, other)
-    assert listed(cache) == listed(cache, 1) == listed(cache, 2) == []
+
+
+def test_segment_added_again_with_other_epochs_is_listed_in_both_until_it_is_deleted(cache: PartitionCache) -> None:
+    # Kafka takes it out of no epoch. Once it is deleted Kafka fails to list the epochs that only the first Add had.
+    cache.apply_add(segment(1, 0, 100, {0: 0, 1: 50}))
+    second = segment(1, 200, 300, {2: 200})
+    third = replace(segment(1, 210, 310, {1: 210, 3: 250}), segment_size_bytes=7)
+    for added in (second, third):
+        cache.apply_add(added)
+    everywhere = [([third.segment_id], 7)] * 4
+    assert listings(cache, range(4)) == everywhere
+    for state in (SegmentState.COPY_FINISHED, SegmentState.DELETE_STARTED):
+        step(cache, third, state)
+        assert listings(cache, range(4)) == everywhere
+    step(cache, third, SegmentState.DELETE_FINISHED)
+    assert listings(cache, range(4)) == [([], 0)] * 4
+    cache.apply_add(second)
+    assert listings(cache, range(4)) == [([], 0), ([], 0), ([second.segment_id], second.segment_size_bytes), ([], 0)]
+
+
+def test_segment_is_found_only_in_the_epochs_of_its_last_add(cache: PartitionCache) -> None:
+    cache.apply_add(segment(1, 0, 100, {0: 0}))
+    again = segment(1, 0, 100, {1: 0})
+    finish(cache, again)
+    assert found(cache, 1, 50) == again.segment_id
+    assert found(cache, 0, 50) is None
+    assert cache.highest_offset(leader_epoch=0) is None
 
 
 def test_add_after_complete_deletion_begins_a_new_life(cache: PartitionCache) -> None:

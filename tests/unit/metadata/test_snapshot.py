@@ -63,7 +63,7 @@ def test_each_restore_is_a_state_of_its_own() -> None:
     snapshot = small_partition()
     before = answers(snapshot.state, PARTITIONS)
     first = snapshot.restore()
-    (found,) = first.segments_after(PARTITION, leader_epoch=1, after=None, limit=10)
+    found, _ = first.segments_after(PARTITION, leader_epoch=1, after=None, limit=10)
     first.apply(found.step(SegmentState.DELETE_STARTED, event_timestamp_ms=9))
     first.apply(found.step(SegmentState.DELETE_FINISHED, event_timestamp_ms=9))
     assert answers(first, PARTITIONS) != before

@@ -34,7 +34,8 @@ EXAMPLE = bytes.fromhex(
     "0000000000000064 00000000000000c7 ffffffffffffffff 0000000000000007"  # offsets, times
     "000003e9 ffffffff 00000001 01 02 00000005 0000000000000064 637573746f6d"  # ..., epoch 5 from 100, custom
     "00000001 00000005 01 00000000000000c7 00000001 0000000000000064 00000000"  # epoch 5
-    "00 446a1c24"  # no more metadata partitions, checksum
+    "00000000"  # former epochs
+    "00 8e61d519"  # no more metadata partitions, checksum
 )
 
 
@@ -163,9 +164,20 @@ def test_any_other_byte_with_a_checksum_that_fits_is_refused_or_can_be_used(valu
 
 
 def test_reference_to_a_segment_behind_the_last_is_refused() -> None:
-    assert EXAMPLE[-9:-5] == bytes(4)
+    position = EXAMPLE[-13:-9]
+    assert position == bytes(4)
     with pytest.raises(SnapshotRefused, match="to no segment"):
-        decode(with_checksum(EXAMPLE[:-9] + b"\0\0\0\1\0"))
+        decode(with_checksum(EXAMPLE[:-13] + b"\0\0\0\1" + EXAMPLE[-9:-4]))
+
+
+def test_former_epoch_of_a_segment_behind_the_last_is_refused() -> None:
+    with pytest.raises(SnapshotRefused, match="of no segment"):
+        decode(with_checksum(EXAMPLE[:-9] + bytes.fromhex("00000001 00000001 00000000 00")))
+
+
+def test_former_epoch_that_the_partition_does_not_have_is_refused() -> None:
+    with pytest.raises(SnapshotRefused, match=r"leader epoch 4 .* is missing"):
+        decode(with_checksum(EXAMPLE[:-9] + bytes.fromhex("00000001 00000000 00000004 00")))
 
 
 @settings(deadline=None)

@@ -173,7 +173,7 @@ def test_log_size_counts_the_segments_of_the_epoch_in_every_state(state: Metadat
 def test_log_size_follows_a_segment_that_is_announced_anew(state: MetadataState) -> None:
     state.apply(segment(1, 0, 100, {0: 0, 1: 50}))
     state.apply(replace(segment(1, 0, 100, {1: 0}), segment_size_bytes=7))
-    assert state.log_size(PARTITION, leader_epoch=0) == 0
+    assert state.log_size(PARTITION, leader_epoch=0) == 7
     assert state.log_size(PARTITION, leader_epoch=1) == 7
 
 

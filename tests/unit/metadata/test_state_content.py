@@ -45,6 +45,9 @@ def test_content_of_a_state_makes_one_that_answers_alike() -> None:
         (with_epoch(0, EpochContent(9, array("q", [0]), [b"?" * 16])), "not finished"),
         (with_epoch(2, EpochContent(9, array("q", [8]), [LEAVING_ID])), "not finished"),
         (with_epoch(0, EpochContent(9, array("q", [0, 0]), [FIRST_ID, SECOND_ID])), "ascend"),
+        (lambda content: replace(content, former_epochs={FIRST_ID: [2]}), "twice in a leader epoch"),
+        (lambda content: replace(content, former_epochs={FIRST_ID: [1, 1]}), "twice in a leader epoch"),
+        (lambda content: replace(content, former_epochs={FIRST_ID: [7]}), "7 of .* is missing"),
         (with_epoch(0, EpochContent(None, array("q", [0]), [SECOND_ID])), "highest offset"),
     ],
 )

@@ -42,6 +42,7 @@ from tiergate_client.values import (
     TopicIdPartition,
 )
 from tiergate_server.metadata.event_codec import MetadataEvent
+from tiergate_server.metadata.packed_segment import PackedSegment
 from tiergate_server.metadata.partition_cache import PartitionFigures
 from tiergate_server.metadata.partitioner import metadata_partition
 from tiergate_server.metadata.replica import CallTerms, MetadataReplica, as_ranges
@@ -146,8 +147,11 @@ class MetadataManager:
 
     async def find_segments(
         self, questions: Sequence[SegmentQuestion], terms: CallTerms
-    ) -> tuple[list[RemoteLogSegmentMetadata | TiergateError | None], ConsistencyToken]:
-        """The answers in the order of the questions, each a segment, none, or what the question failed with."""
+    ) -> tuple[list[PackedSegment | TiergateError | None], ConsistencyToken]:
+        """The answers in the order of the questions, each a segment, none, or what the question failed with.
+
+        Segments are as they are kept: for a thousand of them, building the values is most of the work.
+        """
         homes = [self._home(question.partition) for question in questions]
         states: dict[int, MetadataState] = {}
         failures: dict[int, TiergateError] = {}
@@ -158,7 +162,7 @@ class MetadataManager:
             except (Unavailable, DataLoss) as failure:
                 failures[home] = failure
         answers = [
-            states[home].find(question.partition, leader_epoch=question.leader_epoch, offset=question.offset)
+            states[home].find_packed(question.partition, leader_epoch=question.leader_epoch, offset=question.offset)
             if home in states
             else failures[home]
             for home, question in zip(homes, questions, strict=True)

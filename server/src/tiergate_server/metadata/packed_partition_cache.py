@@ -5,7 +5,7 @@ The rules are those of PartitionCache, where they are written down; persistence 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tiergate_client.ids import SegmentId
 from tiergate_client.values import (
@@ -18,6 +18,7 @@ from tiergate_server.metadata import packed_segment
 from tiergate_server.metadata.cached_epoch import CachedEpoch
 from tiergate_server.metadata.finished_figures import FinishedFigures
 from tiergate_server.metadata.offset_order import OffsetOrder
+from tiergate_server.metadata.packed_segment import PackedSegment
 from tiergate_server.metadata.partition_cache import PartitionCache, PartitionFigures
 from tiergate_server.metadata.state_content import Contradiction, PartitionContent
 from tiergate_server.metadata.verdict import APPLIED, UNKNOWN_SEGMENT, IllegalTransition, Verdict
@@ -31,6 +32,7 @@ class PackedPartitionCache(PartitionCache):
         self._by_id: dict[bytes, bytes] = {}
         self._order = OffsetOrder()
         self._epochs: dict[int, CachedEpoch] = {}
+        self._former_epochs: dict[bytes, Sequence[int]] = {}  # that list a segment for an earlier Add of it: hardly any
         self._finished = FinishedFigures()
 
     def apply_add(self, metadata: RemoteLogSegmentMetadata) -> Verdict:
@@ -40,11 +42,16 @@ class PackedPartitionCache(PartitionCache):
             return IllegalTransition(packed_segment.state_of(known), metadata.state)
         if metadata.state is not SegmentState.COPY_STARTED:
             return UNKNOWN_SEGMENT if known is None else IllegalTransition(SegmentState.COPY_STARTED, metadata.state)
+        numbers = [number for number, _ in metadata.segment_leader_epochs.entries]
         if known is not None:
+            former = sorted(set(self._epochs_of(raw_id, known)).difference(numbers))
             self._forget(raw_id, known)
+            if former:
+                self._former_epochs[raw_id] = former
+                numbers += former
         self._by_id[raw_id] = packed_segment.pack(metadata)
         self._order.add(metadata.start_offset, raw_id)
-        for number, _ in metadata.segment_leader_epochs.entries:
+        for number in numbers:
             epoch = self._epochs.get(number)
             if epoch is None:
                 epoch = self._epochs[number] = CachedEpoch()
@@ -83,8 +90,12 @@ class PackedPartitionCache(PartitionCache):
         return None if known is None else packed_segment.state_of(known)
 
     def find(self, *, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
+        found = self.find_packed(leader_epoch=leader_epoch, offset=offset)
+        return None if found is None else found.value()
+
+    def find_packed(self, *, leader_epoch: int, offset: int) -> PackedSegment | None:
         raw_id = self._find(leader_epoch, offset)
-        return None if raw_id is None else self._value(raw_id, self._by_id[raw_id])
+        return None if raw_id is None else PackedSegment(self._partition, raw_id, self._by_id[raw_id])
 
     def find_next_with_txn_index(self, *, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
         epoch = self._epochs.get(leader_epoch)
@@ -125,6 +136,7 @@ class PackedPartitionCache(PartitionCache):
         copied._by_id = self._by_id.copy()
         copied._order = self._order.copy()
         copied._epochs = {number: epoch.copy() for number, epoch in self._epochs.items()}
+        copied._former_epochs = self._former_epochs.copy()
         copied._finished = self._finished.copy()
         return copied
 
@@ -135,6 +147,7 @@ class PackedPartitionCache(PartitionCache):
             segment_ids=segment_ids,
             packed_segments=[self._by_id[raw_id] for raw_id in segment_ids],
             epochs={number: epoch.content() for number, epoch in self._epochs.items()},
+            former_epochs=self._former_epochs,
         )
 
     @classmethod
@@ -148,6 +161,7 @@ class PackedPartitionCache(PartitionCache):
         findable: dict[int, dict[bytes, int]] = {number: {} for number in content.epochs}
         try:
             cache._restore_segments(findable)
+            cache._restore_former_epochs(content.former_epochs)
         except KeyError as epoch:
             raise Contradiction(f"leader epoch {epoch} of {content.partition} is missing") from None
         for number, epoch_content in content.epochs.items():
@@ -168,6 +182,18 @@ class PackedPartitionCache(PartitionCache):
                     findable[number][raw_id] = epoch_start
             if state == is_finished:
                 self._finished.add(start, end, size_bytes)
+
+    def _restore_former_epochs(self, former_epochs: Mapping[bytes, Sequence[int]]) -> None:
+        for raw_id, numbers in former_epochs.items():
+            packed = self._by_id[raw_id]
+            start, _ = packed_segment.offsets_of(packed)
+            listed = [*self._epochs_of(raw_id, packed), *numbers]
+            if len(set(listed)) != len(listed):
+                raise Contradiction(f"the segment at offset {start} is twice in a leader epoch")
+            for number in numbers:
+                self._epochs[number].members.add(start, raw_id)
+                self._epochs[number].size_bytes += packed_segment.size_of(packed)
+            self._former_epochs[raw_id] = numbers
 
     def figures(self) -> PartitionFigures:
         start_offset, end_offset = self._finished.offsets(self._by_start)
@@ -203,10 +229,15 @@ class PackedPartitionCache(PartitionCache):
         segment_start, _ = packed_segment.offsets_of(packed)
         size_bytes = packed_segment.size_of(packed)
         self._order.discard(segment_start, raw_id)
-        for epoch, _, _ in packed_segment.epoch_ranges(packed):
+        for epoch in self._epochs_of(raw_id, packed):
             self._epochs[epoch].members.discard(segment_start, raw_id)
             self._epochs[epoch].size_bytes -= size_bytes
+        self._former_epochs.pop(raw_id, None)
         del self._by_id[raw_id]
+
+    def _epochs_of(self, raw_id: bytes, packed: bytes) -> list[int]:
+        """Those that list the segment."""
+        return [epoch for epoch, _, _ in packed_segment.epoch_ranges(packed)] + [*self._former_epochs.get(raw_id, ())]
 
     def _by_start(self) -> Iterator[bytes]:
         return (self._by_id[raw_id] for raw_id in self._order)

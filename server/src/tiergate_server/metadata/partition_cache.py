@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tiergate_client.ids import SegmentId
 from tiergate_client.values import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate, SegmentState
+from tiergate_server.metadata.packed_segment import PackedSegment
 from tiergate_server.metadata.state_content import PartitionContent
 from tiergate_server.metadata.verdict import Verdict
 
@@ -30,7 +31,7 @@ class PartitionCache(ABC):
 
     A segment is known from its Add until DELETE_FINISHED. For every leader epoch that segments have, there are
 
-    - the members: every known segment with that epoch;
+    - the members: every known segment with that epoch, or that had it in an earlier Add;
     - the references: start offset of the epoch in a segment -> that segment, for finished segments that can be found;
     - the highest offset, which only grows and outlives the segments.
 
@@ -38,8 +39,8 @@ class PartitionCache(ABC):
 
     In two places this departs from Kafka, in neither of them for a lookup or a highest offset. A finished segment
     whose reference is taken by another with the same start stays a member (Kafka loses it until its deletion,
-    KAFKA-20932). An Add that replaces a COPY_STARTED with other epochs leaves the epochs that it no longer has (Kafka
-    keeps it there, and once it is deleted fails to list the epoch).
+    KAFKA-20932). A segment that is deleted leaves also the epochs of an earlier Add (in Kafka it stays in those, and
+    from then on they cannot be listed).
     """
 
     @abstractmethod
@@ -73,6 +74,10 @@ class PartitionCache(ABC):
     @abstractmethod
     def find(self, *, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
         """The segment of the reference at `offset` or closest below it, unless the epoch ends there before `offset`."""
+
+    @abstractmethod
+    def find_packed(self, *, leader_epoch: int, offset: int) -> PackedSegment | None:
+        """What `find` finds, without building its value."""
 
     @abstractmethod
     def find_next_with_txn_index(self, *, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:

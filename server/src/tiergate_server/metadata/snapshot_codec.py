@@ -7,16 +7,17 @@
     names              = count[u32] { name }                       every name ever mentioned, in order
     deleted            = count[u32] { topic-id[16] partition[i32] }                 deletions that are finished
     deletions          = count[u32] { length[u32] event }          those under way; `event_codec` has the grammar
-    user-partitions    = count[u32] { topic-id[16] partition[i32] name segments epochs }
+    user-partitions    = count[u32] { topic-id[16] partition[i32] name segments epochs former-epochs }
     segments           = count[u32] { id[16] } { length[u32] } { packed }           ascending by (start offset, id)
     epochs             = count[u32] { epoch[i32] has-highest[u8] highest[i64] references }
     references         = count[u32] { offset[i64] } { position among the segments, from 0[u32] }
+    former-epochs      = count[u32] { position among the segments[u32] epoch[i32] }  of an earlier Add of a segment
     name               = length[u8] ASCII
 
 All integers are big-endian; each metadata partition comes once, in any order. `packed_segment` has the grammar of
 packed: a change there is a new version here. The checksum covers all bytes before it. What is in an epoch besides its
-references is not written, since the segments name their epochs. A log of 50 partitions, one of them captured, with one
-segment:
+references is not written, since the segments name their epochs, but for former ones. A log of 50 partitions, one of
+them captured, with one segment:
 
     54474d44534e4150 0001                                       magic, version 1
     4c4c4c4c4c4c4c4c4c4c4c4c4c4c4c4c 00000032 0000018bcfe56800  log id, 50 partitions, time
@@ -30,7 +31,8 @@ segment:
       00000001 01 02 00000005 0000000000000064 637573746f6d     offsets 100 to 199, finished, "custom"
     00000001 00000005 01 00000000000000c7                       leader epoch 5, whose highest offset is 199
     00000001 0000000000000064 00000000                          its reference: offset 100 -> segment 0
-    00 446a1c24                                                 that was all; checksum
+    00000000                                                    no segment was added again with other epochs
+    00 8e61d519                                                 that was all; checksum
 
 Where files are kept, and which one wins, is not known here.
 """
@@ -68,6 +70,7 @@ _HEADER = struct.Struct(">16sIq")
 _SECTION = struct.Struct(">Iqi")
 _TOPIC_PARTITION = struct.Struct(">16si")
 _EPOCH = struct.Struct(">iBq")
+_FORMER_EPOCH = struct.Struct(">Ii")
 _U8 = struct.Struct(">B")
 _U32 = struct.Struct(">I")
 
@@ -189,6 +192,11 @@ def _partition(content: PartitionContent) -> Iterator[bytes]:
         yield _U32.pack(len(epoch.reference_ids))
         yield from _numbers("q", iter(epoch.reference_offsets))
         yield from _numbers("I", map(position_of.__getitem__, epoch.reference_ids))
+    former = sorted(
+        (position_of[raw_id], epoch) for raw_id, epochs in content.former_epochs.items() for epoch in epochs
+    )
+    yield _U32.pack(len(former))
+    yield from (_FORMER_EPOCH.pack(*each) for each in former)
 
 
 def _pieces(pieces: Sequence[bytes]) -> Iterator[bytes]:
@@ -241,9 +249,9 @@ def _read_partition(content: SnapshotBytes) -> PartitionContent:
     segment_count = content.count()
     segment_ids = content.ids(segment_count)
     packed_segments = content.pieces(content.numbers("I", segment_count))
-    epochs = range(content.count())
+    epochs = dict(_read_epoch(content, segment_ids) for _ in range(content.count()))
     return PartitionContent(
-        partition, segment_ids, packed_segments, dict(_read_epoch(content, segment_ids) for _ in epochs)
+        partition, segment_ids, packed_segments, epochs, former_epochs=_read_former_epochs(content, segment_ids)
     )
 
 
@@ -256,3 +264,13 @@ def _read_epoch(content: SnapshotBytes, segment_ids: Sequence[bytes]) -> tuple[i
         raise Contradiction(f"a reference of leader epoch {number} is to no segment")
     reference_ids = [segment_ids[position] for position in positions]
     return number, EpochContent(highest if has_highest else None, offsets, reference_ids)
+
+
+def _read_former_epochs(content: SnapshotBytes, segment_ids: Sequence[bytes]) -> dict[bytes, list[int]]:
+    former: dict[bytes, list[int]] = {}
+    for _ in range(content.count()):
+        position, epoch = content.unpack(_FORMER_EPOCH)
+        if position >= len(segment_ids):
+            raise Contradiction(f"leader epoch {epoch} was formerly that of no segment")
+        former.setdefault(segment_ids[position], []).append(epoch)
+    return former

@@ -20,6 +20,7 @@ from tiergate_client.values import (
 )
 from tiergate_server.metadata.event_codec import MetadataEvent
 from tiergate_server.metadata.packed_partition_cache import PackedPartitionCache
+from tiergate_server.metadata.packed_segment import PackedSegment
 from tiergate_server.metadata.partition_cache import PartitionCache, PartitionFigures
 from tiergate_server.metadata.state_content import Contradiction, PartitionKey, StateContent
 from tiergate_server.metadata.verdict import APPLIED, Applied, Verdict
@@ -141,6 +142,11 @@ class MetadataState:
     def find(self, partition: TopicIdPartition, *, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
         cache = self._caches.get(_key(partition))
         return None if cache is None else cache.find(leader_epoch=leader_epoch, offset=offset)
+
+    def find_packed(self, partition: TopicIdPartition, *, leader_epoch: int, offset: int) -> PackedSegment | None:
+        """What `find` finds, without building its value."""
+        cache = self._caches.get(_key(partition))
+        return None if cache is None else cache.find_packed(leader_epoch=leader_epoch, offset=offset)
 
     def find_next_with_txn_index(
         self, partition: TopicIdPartition, *, leader_epoch: int, offset: int

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tiergate_client.values import RemotePartitionDeleteMetadata, TopicIdPartition
@@ -38,6 +38,8 @@ class PartitionContent:
     segment_ids: Sequence[bytes]
     packed_segments: Sequence[bytes]
     epochs: Mapping[int, EpochContent]
+    former_epochs: Mapping[bytes, Sequence[int]] = field(default_factory=dict)
+    """Segment -> the epochs that list it although only an earlier Add of it had them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,25 +14,20 @@ from tiergate_client.conversions import (
     metadata_to_proto,
     partition_delete_from_proto,
     partition_from_proto,
-    question_from_proto,
     summary_to_proto,
     token_from_proto,
     token_to_proto,
     update_from_proto,
     write_metadata,
 )
-from tiergate_client.errors import InvalidField, LimitExceeded, TiergateError
 from tiergate_client.ids import SegmentId
 from tiergate_client.integers import require_int64
-from tiergate_client.status import to_status
-from tiergate_client.values import (
-    MetadataChange,
-    RemoteLogSegmentMetadata,
-)
+from tiergate_client.values import MetadataChange
 from tiergate_server.metadata.manager_slot import ManagerSlot
 from tiergate_server.metadata.replica import CallTerms
 from tiergate_server.rpc import page_tokens
 from tiergate_server.rpc.deadlines import work_seconds
+from tiergate_server.rpc.found_segments import read_questions, write_answers
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -91,12 +86,11 @@ class MetadataService(metadata_pb2_grpc.RemoteLogMetadataServiceServicer):
         return response
 
     async def FindSegments(self, request: pb.FindSegmentsRequest, context: Context) -> pb.FindSegmentsResponse:
-        self._limit(len(request.questions))
-        questions = [question_from_proto(question) for question in request.questions]
+        page_tokens.page_limit(len(request.questions), self._page_size)
+        questions = await read_questions(request.questions)
         answers, token = await self._slot.get().find_segments(questions, _terms(request.token, context))
         response = pb.FindSegmentsResponse(token=token_to_proto(token))
-        for answer in answers:
-            _write_answer(answer, response.answers.add())
+        await write_answers(answers, response)
         return response
 
     async def FindNextSegmentWithTransactionIndex(
@@ -132,7 +126,7 @@ class MetadataService(metadata_pb2_grpc.RemoteLogMetadataServiceServicer):
         return pb.GetHighestOffsetResponse(token=token_to_proto(token), offset=offset)
 
     async def ListSegments(self, request: pb.ListSegmentsRequest, context: Context) -> pb.ListSegmentsResponse:
-        limit = self._limit(request.page_size)
+        limit = page_tokens.page_limit(request.page_size, self._page_size)
         segments, token = await self._slot.get().list_segments(
             partition_from_proto(request.partition),
             leader_epoch=request.leader_epoch if request.HasField("leader_epoch") else None,
@@ -149,7 +143,7 @@ class MetadataService(metadata_pb2_grpc.RemoteLogMetadataServiceServicer):
         )
 
     async def ListPartitions(self, request: pb.ListPartitionsRequest, context: Context) -> pb.ListPartitionsResponse:
-        limit = self._limit(request.page_size)
+        limit = page_tokens.page_limit(request.page_size, self._page_size)
         manager = self._slot.get()
         summaries, token = await manager.list_partitions(
             topic=request.topic if request.HasField("topic") else None,
@@ -185,15 +179,6 @@ class MetadataService(metadata_pb2_grpc.RemoteLogMetadataServiceServicer):
         finally:
             manager.replica.follower.watches.discard(watcher)
 
-    def _limit(self, page_size: int) -> int:
-        if page_size < 0:
-            raise InvalidField.of("page_size", f"{page_size} is negative")
-        if page_size > self._page_size:
-            raise LimitExceeded.of(
-                "page_size", self._page_size, f"a page of {page_size} is above the limit of {self._page_size}"
-            )
-        return page_size or self._page_size
-
 
 def _terms(token: types_pb2.ConsistencyToken, context: Context) -> CallTerms:
     carries_token = bool(token.log_id or token.applied_offsets)
@@ -201,13 +186,6 @@ def _terms(token: types_pb2.ConsistencyToken, context: Context) -> CallTerms:
         token=token_from_proto(token) if carries_token else None,
         timeout_s=work_seconds(context.time_remaining()),
     )
-
-
-def _write_answer(answer: RemoteLogSegmentMetadata | TiergateError | None, message: pb.SegmentAnswer) -> None:
-    if isinstance(answer, TiergateError):
-        message.status.CopyFrom(to_status(answer))
-    elif answer is not None:
-        write_metadata(answer, message.segment)
 
 
 def _within_page(messages: list[Item]) -> list[Item]:
