@@ -47,10 +47,10 @@ def _memory(pid: int, which: str) -> int:
 
 
 @contextmanager
-def plane(name: str, directory: Path) -> Iterator[Server]:
-    """A plane of the real service on a free port, with its defaults otherwise."""
-    settings = {f"{name}.listen": "127.0.0.1:0", f"{name}.metrics": ""}
-    flags = [f"--set={key}={value}" for key, value in settings.items()]
+def plane(name: str, directory: Path, *, settings: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """A plane of the real service on a free port, with its defaults where `settings` say nothing."""
+    chosen = {f"{name}.listen": "127.0.0.1:0", f"{name}.metrics": "", **(settings or {})}
+    flags = [f"--set={key}={value}" for key, value in chosen.items()]
     command = [sys.executable, "-m", "tiergate_server", "serve", name, f"--data-dir={directory}", *flags]
     with started(command, directory / f"{name}.log", os.environ) as server:
         yield server

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from contract.upload_contract import UploadContract
 
 from support.segments import make_data, make_metadata, read_back
 from tiergate_client.errors import (
     IndexNotFound,
     InvalidField,
+    NotOffered,
     OffsetOutOfRange,
     SegmentConflict,
     SegmentNotFound,
 )
 from tiergate_client.interfaces import RemoteStorage
 from tiergate_client.segment_data import LogSegmentData
-from tiergate_client.segment_files import BLOCK_BYTES, SegmentFile
+from tiergate_client.segment_files import BLOCK_BYTES, IndexQuestion, SegmentFile
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
 
 SIZE = 2 * BLOCK_BYTES + 77
@@ -38,7 +41,10 @@ def fetched(
         return stream.read()
 
 
-class RemoteStorageContract:
+class RemoteStorageContract(UploadContract):
+    gives_urls = False
+    """Whether the store below can be read past the service."""
+
     @pytest.fixture
     def storage(self) -> RemoteStorage:
         raise NotImplementedError("a subclass says which storage is tested")
@@ -215,6 +221,25 @@ class RemoteStorageContract:
             with pytest.raises(IndexNotFound):
                 storage.fetch_index(metadata, file)
 
+    def test_many_indexes_are_fetched_in_the_order_asked_with_an_error_for_each_that_fails(
+        self, storage: RemoteStorage
+    ) -> None:
+        contents = {make_metadata(): make_data(log_bytes=10, seed=seed, index_bytes=300_000) for seed in range(3)}
+        for metadata, data in contents.items():
+            storage.copy_segment(metadata, data)
+        files = (SegmentFile.TIME_INDEX, SegmentFile.OFFSET_INDEX)
+        questions = [IndexQuestion(metadata, file) for metadata in contents for file in files] * 12
+        some = next(iter(contents))
+        refused = {
+            IndexQuestion(some, SegmentFile.TXN_INDEX): IndexNotFound,
+            IndexQuestion(some, SegmentFile.LOG): InvalidField,
+            IndexQuestion(make_metadata(), SegmentFile.OFFSET_INDEX): SegmentNotFound,
+        }
+        answers = storage.fetch_indexes([*refused, *questions])
+        assert [type(answer) for answer in answers[: len(refused)]] == list(refused.values())
+        assert answers[len(refused) :] == [getattr(contents[asked.metadata], asked.file.value) for asked in questions]
+        assert storage.fetch_indexes([]) == []
+
     def test_log_is_not_fetched_as_an_index(
         self, storage: RemoteStorage, stored: tuple[RemoteLogSegmentMetadata, LogSegmentData]
     ) -> None:
@@ -227,6 +252,30 @@ class RemoteStorageContract:
         metadata, data = stored
         assert storage.get_manifest(metadata) == data.manifest(metadata)
 
+    def test_every_file_is_read_past_the_service_where_the_store_gives_urls(self, storage: RemoteStorage) -> None:
+        metadata, data = make_metadata(), make_data(log_bytes=SIZE, with_txn_index=True)
+        storage.copy_segment(metadata, data)
+        if not self.gives_urls:
+            with pytest.raises(NotOffered):
+                storage.resolve_segment(metadata)
+            return
+        resolved = storage.resolve_segment(metadata)
+        assert resolved.manifest == data.manifest(metadata)
+        for file in SegmentFile:
+            with urllib.request.urlopen(resolved.urls[file]) as answer:  # noqa: S310 (made by our own store)
+                assert answer.read() == getattr(data, file.value)
+        assert resolved.valid_ms == 900_000
+        assert resolved.expires_at_ms > 900_000
+
+    def test_urls_are_valid_as_long_as_was_asked_for_and_no_longer_than_the_limit(self, storage: RemoteStorage) -> None:
+        metadata = make_metadata()
+        storage.copy_segment(metadata, make_data(log_bytes=10))
+        if self.gives_urls:
+            assert storage.resolve_segment(metadata, valid_s=7).valid_ms == 7000
+            assert storage.resolve_segment(metadata, valid_s=2**40).valid_ms == 900_000
+        with pytest.raises(InvalidField, match="valid_seconds"):
+            storage.resolve_segment(metadata, valid_s=-1)
+
     @pytest.mark.parametrize(
         "read",
         [
@@ -235,8 +284,9 @@ class RemoteStorageContract:
             lambda storage, metadata: storage.fetch_index(metadata, SegmentFile.OFFSET_INDEX),
             lambda storage, metadata: storage.fetch_index(metadata, SegmentFile.TXN_INDEX),
             lambda storage, metadata: storage.get_manifest(metadata),
+            lambda storage, metadata: storage.resolve_segment(metadata),
         ],
-        ids=["segment", "segment beyond any end", "index", "optional index", "manifest"],
+        ids=["segment", "segment beyond any end", "index", "optional index", "manifest", "urls"],
     )
     @pytest.mark.parametrize("deleted", [True, False])
     def test_segment_that_is_not_there_is_not_found(

@@ -1,53 +1,17 @@
-"""What every ObjectStore must do, run over each adapter."""
+"""What every ObjectStore must do with whole objects, run over each adapter."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
-from support.forgetful_disk import ForgetfulDisk
-from support.s3_server import Bucket
-from tiergate_server.adapters.filesystem_store import FilesystemStore
-from tiergate_server.adapters.s3_store import S3Store
-from tiergate_server.segments.object_store import InvalidKey, ObjectInfo, ObjectNotFound, ObjectStore
+from tiergate_server.clock import system_clock
+from tiergate_server.segments.object_store import InvalidKey, ObjectNotFound, ObjectStore
 
 MIB = 1024 * 1024
 
 pytestmark = pytest.mark.usefixtures("s3")
-
-
-@pytest.fixture
-def directories(tmp_path: Path) -> ObjectStore:
-    return FilesystemStore(tmp_path / "made" / "by the store")
-
-
-@pytest.fixture
-def directories_in_memory() -> ObjectStore:
-    return FilesystemStore(Path("/store"), disk=ForgetfulDisk())
-
-
-@pytest.fixture
-def s3_bucket(bucket: Bucket) -> Iterator[ObjectStore]:
-    with closing(S3Store(bucket.settings(prefix=""))) as store:
-        yield store
-
-
-@pytest.fixture
-def s3_prefix(bucket: Bucket) -> Iterator[ObjectStore]:
-    with closing(S3Store(bucket.settings(prefix="a/b"))) as store:
-        yield store
-    assert bucket.unfinished_uploads() == []
-    assert all(key.startswith("a/b/") for key in bucket.stored_keys())
-
-
-@pytest.fixture(params=["directories", "directories_in_memory", "s3_bucket", "s3_prefix"])
-def store(request: pytest.FixtureRequest) -> ObjectStore:
-    made: ObjectStore = request.getfixturevalue(request.param)
-    return made
 
 
 def keys_below(store: ObjectStore, prefix: str) -> set[str]:
@@ -125,9 +89,8 @@ def test_abort_has_no_effect_after_commit(store: ObjectStore) -> None:
     assert store.get("a/b") == b""
 
 
-@pytest.mark.parametrize("kind", ["directories", "s3_bucket"])
-def test_one_of_many_concurrent_writers_of_a_key_wins(request: pytest.FixtureRequest, kind: str) -> None:
-    store: ObjectStore = request.getfixturevalue(kind)
+@pytest.mark.parametrize("kind_of_store", ["directories", "s3_bucket"])
+def test_one_of_many_concurrent_writers_of_a_key_wins(store: ObjectStore) -> None:
     with ThreadPoolExecutor(8) as threads:
         wins = list(threads.map(lambda number: store.put_if_absent("a/b", b"%d" % number), range(32)))
     assert wins.count(True) == 1
@@ -176,6 +139,17 @@ def test_deleted_object_is_gone_and_its_key_free(store: ObjectStore) -> None:
     assert store.get("a/b/c") == b"second"
 
 
+def test_reading_into_a_place_fills_it_and_leaves_the_rest_at_the_end(store: ObjectStore) -> None:
+    store.put_if_absent("a/b", b"0123456789")
+    place = memoryview(bytearray(b"...."))
+    with store.open_range("a/b", offset=1, length=7) as reader:
+        assert (reader.read_into(place), bytes(place)) == (4, b"1234")
+        assert (reader.read_into(place), bytes(place)) == (3, b"5674")
+        assert (reader.read_into(place), bytes(place)) == (0, b"5674")
+    with pytest.raises(ValueError, match="is closed"):
+        reader.read_into(place)
+
+
 def test_delete_of_an_absent_object_is_fine(store: ObjectStore) -> None:
     store.delete("never/was")
     store.put_if_absent("a/b", b"")
@@ -193,16 +167,85 @@ def test_delete_leaves_the_neighbours(store: ObjectStore) -> None:
 def test_list_gives_keys_and_sizes_below_a_prefix_only(store: ObjectStore) -> None:
     for key in ("a/b", "a/c/d", "ab/c", "b"):
         store.put_if_absent(key, key.encode())
-    assert set(store.list("a")) == {ObjectInfo("a/b", 3), ObjectInfo("a/c/d", 5)}
-    assert set(store.list("a/b")) == set()
-    assert set(store.list("nothing/here")) == set()
+    assert [(info.key, info.size_bytes) for info in store.list("a")] == [("a/b", 3), ("a/c/d", 5)]
+    assert list(store.list("a/b")) == []
+    assert list(store.list("nothing/here")) == []
+
+
+def test_list_without_a_prefix_gives_everything(store: ObjectStore) -> None:
+    for key in ("b", "a/c/d", "a-b", "a/b"):
+        store.put_if_absent(key, b"")
+    with store.upload("c"):
+        assert [info.key for info in store.list("")] == ["a-b", "a/b", "a/c/d", "b"]
+
+
+def test_list_is_in_the_order_of_the_keys_and_begins_behind_any_of_them(store: ObjectStore) -> None:
+    # What sorts around "/", a name that others begin with, and what UTF-16 would sort otherwise than UTF-8.
+    names = (
+        "a",
+        "a!",
+        "a-b",
+        "a.b",
+        "a0",
+        "aa",
+        "b",
+        "\N{LATIN SMALL LETTER E WITH ACUTE}",
+        "\uff5e",
+        "\N{GRINNING FACE}",
+    )
+    keys = sorted(f"top/{name}/{below}" for name in names for below in ("x", "x-", "y/z"))
+    for key in reversed(keys):
+        store.put_if_absent(key, b"")
+    assert [info.key for info in store.list("top")] == keys
+    for after in (*keys, "", "top/a", "top/a/", "top/a/y", "top/a0/y/zz", "top/c/d", "to", "tp"):
+        assert [info.key for info in store.list("top", after=after)] == [key for key in keys if key > after], after
+    assert [info.key for info in store.list("top/a", after="top/a/x-")] == ["top/a/y/z"]
+    assert [info.key for info in store.list("", after=keys[-2])] == keys[-1:]
+
+
+def test_list_tells_when_an_object_was_stored(store: ObjectStore) -> None:
+    before_ms = system_clock()
+    store.put_if_absent("a", b"")
+    (info,) = store.list("")
+    assert before_ms - 1000 <= info.modified_at_ms <= system_clock() + 1000  # S3 tells whole seconds
+
+
+def test_object_exists_between_put_and_delete(store: ObjectStore) -> None:
+    assert not store.exists("a/b")
+    store.put_if_absent("a/b", b"")
+    assert store.exists("a/b")
+    assert not store.exists("a")
+    assert not store.exists("a/b/c")
+    store.delete("a/b")
+    assert not store.exists("a/b")
+
+
+def test_delete_many_removes_those_that_are_there_and_no_others(store: ObjectStore) -> None:
+    keys = [f"a/{number % 10}/{number}" for number in range(1500)]
+    there = [keys[number] for number in (0, 1, 11, 999, 1000, 1499)]
+    for key in (*there, "a/1/other", "b"):
+        store.put_if_absent(key, b"")
+    store.delete_many(iter(keys))
+    assert [info.key for info in store.list("")] == ["a/1/other", "b"]
+    store.delete_many(())
+
+
+def test_delete_many_refuses_what_is_no_key(store: ObjectStore) -> None:
+    with pytest.raises(InvalidKey):
+        store.delete_many(["a", "no//key"])
 
 
 @pytest.mark.parametrize("key", ["", "/", "a//b", "/a", "a/", ".", "..", "a/../b", "../a", "a/./b"])
 def test_key_that_is_no_path_of_names_is_refused(store: ObjectStore, key: str) -> None:
-    for use in (store.upload, store.get, store.delete, store.list):
+    for use in (store.upload, store.get, store.exists, store.delete):
         with pytest.raises(InvalidKey):
             use(key)
+    if key:
+        for use_below in (store.list, store.list_partials):
+            with pytest.raises(InvalidKey):
+                use_below(key)
+    with pytest.raises(InvalidKey):
+        store.begin_partial(key, size_bytes=1)
     with pytest.raises(InvalidKey):
         store.put_if_absent(key, b"")
     with pytest.raises(InvalidKey):

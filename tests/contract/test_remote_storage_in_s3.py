@@ -42,13 +42,37 @@ def planes_on_s3(shared_bucket: Bucket, tmp_path_factory: pytest.TempPathFactory
 class TestSegmentStorageInS3(RemoteStorageContract):
     """Every file goes in parts."""
 
+    gives_urls = True
+
     @pytest.fixture
     def storage(self, store: S3Store) -> RemoteStorage:
         return SegmentStorage(store)
 
 
 class TestStorageOnS3OverTheWire(RemoteStorageContract):
+    gives_urls = True
+
     @pytest.fixture
     def storage(self, planes_on_s3: Planes) -> Iterator[RemoteStorage]:
         with connect(planes_on_s3.target, timeout_s=20) as tiergate:
+            yield tiergate.storage
+
+
+class TestStorageReadPastTheService(RemoteStorageContract):
+    """Never through it: who reads directly and may not fall back fails instead."""
+
+    gives_urls = True
+
+    @pytest.fixture
+    def storage(self, planes_on_s3: Planes) -> Iterator[RemoteStorage]:
+        with connect(planes_on_s3.target, timeout_s=20, access="direct") as tiergate:
+            yield tiergate.storage
+
+
+class TestStorageReadAsItIsBest(RemoteStorageContract):
+    gives_urls = True
+
+    @pytest.fixture
+    def storage(self, planes_on_s3: Planes) -> Iterator[RemoteStorage]:
+        with connect(planes_on_s3.target, timeout_s=20, access="auto") as tiergate:
             yield tiergate.storage

@@ -230,7 +230,7 @@ def test_file_that_vanishes_while_it_is_sent_is_told_as_such(planes: Planes, tmp
             grpc.insecure_channel(planes.segments.address) as channel,
             pytest.raises(FileNotFoundError),
         ):
-            Upload(manifest, on_disk).send(channel, timeout_s=20)
+            Upload(manifest, on_disk, begin_at={}).send(channel, timeout_s=20)
 
 
 def test_threads_share_a_client(planes: Planes) -> None:

@@ -53,35 +53,6 @@ class HeldUpload:
         self._go_on.set()
 
 
-def test_clients_that_stop_reading_stop_nobody_else_and_are_cut_off(tmp_path: Path) -> None:
-    with running_planes(tmp_path, segments__stall_seconds="4", segments__metrics="127.0.0.1:0") as planes:
-        metadata, data = make_metadata(), make_data(log_bytes=24 * MIB)
-        with connect(planes.target) as tiergate:
-            tiergate.storage.copy_segment(metadata, data)
-            request = pb.FetchSegmentRequest(metadata=metadata_to_proto(metadata))
-            with channel_to(planes.segments.address) as channel:
-                stub = storage_pb2_grpc.RemoteStorageServiceStub(channel)
-                stalled = [stub.FetchSegment(request, timeout=120) for _ in range(64)]
-                for stream in stalled:
-                    next(stream)
-                assert calls_in_flight(planes.segments) == 64
-                with tiergate.storage.fetch_segment(metadata) as stream_65:
-                    assert stream_65.read() == data.log
-                assert is_serving(planes.segments.address)
-                assert planes.segments.peak_resident_bytes() < 1024 * MIB
-                wait_until(lambda: calls_in_flight(planes.segments) == 0, timeout_s=30)
-                assert {_end_of(stream) for stream in stalled} == {grpc.StatusCode.CANCELLED}
-
-
-def _end_of(stream: Iterator[pb.FetchSegmentResponse]) -> grpc.StatusCode:
-    try:
-        for _ in stream:
-            pass
-    except grpc.RpcError as failure:
-        return failure.code()
-    return grpc.StatusCode.OK
-
-
 def test_upload_that_stops_sending_is_cut_off(tmp_path: Path) -> None:
     with (
         running_planes(tmp_path, segments__stall_seconds="1") as planes,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -139,6 +141,23 @@ def test_read_goes_on_where_the_answer_broke_off(store: S3Store, settings: S3Set
         assert proxy.cuts >= 5
 
 
+def test_objects_that_were_read_to_their_end_leave_their_connection_to_the_next(
+    store: S3Store, settings: S3Settings
+) -> None:
+    write_all(store, "a/b", CONTENT)
+    place = memoryview(bytearray(len(CONTENT)))
+    assert settings.endpoint_url is not None
+    with (
+        cutting_proxy(settings.endpoint_url, cut_after_bytes=100 * len(CONTENT)) as proxy,
+        closing(S3Store(replace(settings, endpoint_url=proxy.endpoint_url))) as proxied,
+    ):
+        for _ in range(3):
+            with proxied.open_range("a/b", offset=0, length=len(CONTENT)) as reader:
+                assert reader.read_into(place) == len(CONTENT)
+            assert place == CONTENT
+        assert proxy.connections == 1
+
+
 def test_read_gives_up_when_the_store_stays_away(store: S3Store, settings: S3Settings) -> None:
     write_all(store, "a/b", CONTENT)
     with cut_reader(settings, cut_after_bytes=2 * MIB) as (reader, proxy):
@@ -208,14 +227,6 @@ def test_missing_credentials_are_refused_at_the_check(settings: S3Settings, monk
 def test_check_leaves_nothing_behind(store: S3Store, bucket: Bucket) -> None:
     store.check()
     assert bucket.stored_keys() == []
-
-
-def test_store_that_ignores_conditions_is_refused_with_what_would_be_lost(settings: S3Settings) -> None:
-    with scripted_s3(200, "") as server, closing(S3Store(replace(settings, endpoint_url=server.endpoint_url))) as store:
-        with pytest.raises(StoreRefused, match=r"ignores If-None-Match.*replace each other's manifest"):
-            store.check()
-        with pytest.raises(StorageUnavailable, match="ignores If-None-Match"):
-            store.upload("a")
 
 
 def test_store_that_knows_no_conditions_is_refused(settings: S3Settings) -> None:
@@ -319,3 +330,16 @@ def test_put_in_conflict_with_another_one_looks_again(store: S3Store, monkeypatc
     monkeypatch.setattr(store._client, "put_new", lost(conflict, put_new))
     assert not store.put_if_absent("a/b", b"first")
     assert store.get("a/b") == b"first"
+
+
+def test_presigned_url_reads_a_range_without_credentials(store: S3Store) -> None:
+    store.put_if_absent("a/b", b"0123456789")
+    url = store.presign("a/b", valid_s=60)
+    assert url is not None
+    with urllib.request.urlopen(urllib.request.Request(url, headers={"Range": "bytes=3-5"})) as answer:  # noqa: S310
+        assert answer.read() == b"345"
+    absent = store.presign("a/absent", valid_s=10**9)
+    assert absent is not None
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(absent)  # noqa: S310
+    assert refusal.value.code == 404

@@ -14,10 +14,11 @@ from support.planes import PlaneProcess, Planes, running_planes
 from support.s3_server import Bucket, running_s3_server, s3_environment
 from support.segments import make_data, make_metadata, read_back
 from support.waiting import wait_until
-from support.wire import channel_to, upload_messages
+from support.wire import TIMEOUT_S, channel_to, upload_messages
 from tiergate.v1 import storage_pb2 as pb
 from tiergate.v1 import storage_pb2_grpc
 from tiergate_client import connect
+from tiergate_client.conversions import metadata_to_proto
 from tiergate_client.errors import SegmentNotFound, StorageUnavailable
 
 MIB = 1024 * 1024
@@ -50,7 +51,7 @@ def test_large_segment_goes_up_and_down_in_bounded_memory_and_leaves_nothing_whe
         assert bucket.unfinished_uploads() == []
         assert not [key for key in bucket.stored_keys() if not key.startswith("tiered/here/")]
         tiergate.storage.delete_segment(metadata)
-        (tombstone,) = bucket.stored_keys()
+        (tombstone,) = (key for key in bucket.stored_keys() if not key.endswith("/tiergate.json"))
     assert tombstone.endswith("manifest.json")
 
 
@@ -114,8 +115,11 @@ def test_plane_refuses_a_bucket_that_will_not_do(
     assert plane.wait() == CONFIG_ERROR
 
 
-def test_upload_that_the_client_gives_up_leaves_neither_parts_nor_objects(planes_on_s3: Planes, bucket: Bucket) -> None:
-    messages = upload_messages(make_metadata(), make_data(log_bytes=20 * MIB))
+def test_upload_that_the_client_gives_up_leaves_what_can_be_continued_until_it_is_deleted(
+    planes_on_s3: Planes, bucket: Bucket
+) -> None:
+    metadata = make_metadata()
+    messages = upload_messages(metadata, make_data(log_bytes=20 * MIB))
     given_up = threading.Event()
 
     def unfinished() -> Iterator[pb.CopySegmentRequest]:
@@ -123,8 +127,13 @@ def test_upload_that_the_client_gives_up_leaves_neither_parts_nor_objects(planes
         given_up.wait()
 
     with channel_to(planes_on_s3.segments.address) as channel:
-        call = storage_pb2_grpc.RemoteStorageServiceStub(channel).CopySegment.future(unfinished())
+        storage = storage_pb2_grpc.RemoteStorageServiceStub(channel)
+        call = storage.CopySegment.future(unfinished())
         wait_until(lambda: bucket.unfinished_uploads() != [])
         call.cancel()
         given_up.set()
-        wait_until(lambda: bucket.unfinished_uploads() == [] and bucket.stored_keys() == [])
+        wait_until(lambda: [key.rpartition("/")[2] for key in bucket.stored_keys()] == ["upload.json"])
+        assert len(bucket.unfinished_uploads()) == 1
+        storage.DeleteSegment(pb.DeleteSegmentRequest(metadata=metadata_to_proto(metadata)), timeout=TIMEOUT_S)
+    assert bucket.unfinished_uploads() == []
+    assert [key.rpartition("/")[2] for key in bucket.stored_keys()] == ["manifest.json"]  # the tombstone

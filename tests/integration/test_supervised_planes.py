@@ -118,6 +118,32 @@ def test_plane_that_is_killed_comes_back_at_its_address(start: Callable[..., Ser
     assert service.plane_pid(plane) != killed
 
 
+def test_segment_plane_of_several_workers_that_is_killed_comes_back_without_the_old_ones(
+    start: Callable[..., Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    service = start("segments.workers=2")
+    ready = service.wait_for("Tiergate is ready")
+    killed = service.plane_pid("segments")
+    workers = children(killed)
+    assert len(workers) == 2
+    os.kill(killed, signal.SIGKILL)
+    back = service.wait_for("The segments plane is back")
+    address = back.rstrip(".").split()[-1]
+    assert address in ready
+    wait_until(lambda: not any(map(is_alive, workers)), otherwise=service.text)
+    assert len(list(tmp_path.glob("tiergate-metrics-*"))) == 1, "where the new ones count"
+    assert health(address, "segments") == 0
+    service.process.send_signal(signal.SIGTERM)
+    assert service.process.wait(_PATIENCE_S) == 0
+    assert not list(tmp_path.glob("tiergate-metrics-*"))
+
+
+def children(parent: int) -> list[int]:
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    return [int(pid) for pid, of in map(str.split, listed.splitlines()) if int(of) == parent]
+
+
 def test_planes_do_not_outlive_a_supervisor_that_is_killed(start: Callable[..., Service]) -> None:
     service = start()
     service.wait_for("Tiergate is ready")

@@ -25,7 +25,17 @@ _TOOLKITS = ("typer", "rich", "prometheus_client", "uvloop")
 _CLIENT_MAY_IMPORT = {"grpc", "google", "crc32c", "tiergate", "tiergate_client"} | sys.stdlib_module_names
 _CLIENT_VALUES = tuple(
     f"tiergate_client.{name}"
-    for name in ("errors", "values", "ids", "integers", "epochs", "interfaces", "segment_files", "segment_data")
+    for name in (
+        "errors",
+        "values",
+        "ids",
+        "integers",
+        "epochs",
+        "interfaces",
+        "segment_files",
+        "segment_data",
+        "verification",
+    )
 )
 
 

@@ -16,6 +16,7 @@ class CuttingProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._cut_after_bytes = cut_after_bytes
         self.cuts = 0
+        self.connections = 0
         self.endpoint_url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def start(self) -> None:
@@ -31,6 +32,7 @@ class CuttingProxy:
         with suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
+                self.connections += 1
                 far = socket.create_connection(self._target)
                 for way in ((near, far, None), (far, near, self._cut_after_bytes)):
                     threading.Thread(target=self._pass_on, args=way, daemon=True).start()

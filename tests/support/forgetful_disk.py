@@ -9,9 +9,11 @@ from __future__ import annotations
 import errno
 import random
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from tiergate_server.adapters.disk import DirectoryEntry, Disk
+from tiergate_server.clock import Clock
 
 
 class PowerCut(BaseException):
@@ -22,6 +24,7 @@ class PowerCut(BaseException):
 class _File:
     content: bytearray = field(default_factory=bytearray)
     durable_content: bytes = b""
+    modified_at_ms: int = 0
 
 
 @dataclass(eq=False)
@@ -36,8 +39,9 @@ _Node = _File | _Directory
 class ForgetfulDisk(Disk):
     """Counts the operations that change something; stops after, or fails at, the one that a test names."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Clock = lambda: 0) -> None:
         self.operations = 0
+        self._clock = clock
         self._root = _Directory()
         self._open_files: dict[int, _File] = {}
         self._next_handle = 1
@@ -67,14 +71,24 @@ class ForgetfulDisk(Disk):
         parent = self._begin_in(path)
         if path.name in parent.entries:
             raise FileExistsError(errno.EEXIST, "File exists", str(path))
-        file = _File()
+        file = _File(modified_at_ms=self._clock())
         parent.entries[path.name] = file
         self._done()
         return self._handle(file)
 
     def write(self, handle: int, data: bytes | memoryview) -> None:
         self._begin()
-        self._open_files[handle].content += data
+        file = self._open_files[handle]
+        file.content += data
+        file.modified_at_ms = self._clock()
+        self._done()
+
+    def write_at(self, handle: int, data: bytes | memoryview, *, offset: int) -> None:
+        self._begin()
+        file = self._open_files[handle]
+        file.content += bytes(max(0, offset - len(file.content)))
+        file.content[offset : offset + len(data)] = data
+        file.modified_at_ms = self._clock()
         self._done()
 
     def fsync(self, handle: int) -> None:
@@ -88,6 +102,9 @@ class ForgetfulDisk(Disk):
         if isinstance(node, _Directory):
             raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
         return self._handle(node)
+
+    def open_for_update(self, path: Path) -> int:
+        return self.open(path)
 
     def size(self, handle: int) -> int:
         return len(self._open_files[handle].content)
@@ -139,9 +156,9 @@ class ForgetfulDisk(Disk):
 
     def entries(self, path: Path) -> list[DirectoryEntry]:
         return [
-            DirectoryEntry(
-                name, isinstance(node, _Directory), 0 if isinstance(node, _Directory) else len(node.content), 0
-            )
+            DirectoryEntry(name, True, 0, 0)
+            if isinstance(node, _Directory)
+            else DirectoryEntry(name, False, len(node.content), node.modified_at_ms)
             for name, node in self._directory(path).entries.items()
         ]
 
@@ -214,10 +231,14 @@ class ForgetfulDisk(Disk):
 def _after_cut(file: _File, survivors: random.Random | None) -> bytes:
     if survivors is None:
         return file.durable_content
-    kept = survivors.randint(len(file.durable_content), len(file.content))
-    unsynced = bytes(file.content[len(file.durable_content) : kept])
-    # A file system may extend a file before it writes the blocks: then there are zeros.
-    return file.durable_content + (unsynced if survivors.random() < 0.5 else bytes(len(unsynced)))
+    size = survivors.randint(len(file.durable_content), len(file.content))
+    # A file system may extend a file before it writes the blocks, in any order: then there are zeros.
+    after = bytearray(file.durable_content.ljust(size, b"\0"))
+    cuts = sorted(survivors.randint(0, size) for _ in range(3))
+    for begin, end in pairwise([0, *cuts, size]):
+        if survivors.random() < 0.5:
+            after[begin:end] = file.content[begin:end]
+    return bytes(after)
 
 
 class DiskThatIgnoresFsync(ForgetfulDisk):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,15 +16,30 @@ from tiergate_server.rpc.calls import CallLimits, ConcurrencyLimit
 from tiergate_server.rpc.stalls import StallGuard
 from tiergate_server.rpc.storage_service import StorageService
 from tiergate_server.rpc.sync_guard import SyncGuard
+from tiergate_server.rpc.throttle import Throttle
+from tiergate_server.segments.quota import Quota, Rates
 from tiergate_server.segments.segment_storage import SegmentStorage
+from tiergate_server.segments.volumes import SegmentVolumes
+
+NO_QUOTA = Rates()
 
 
-def storage_service(storage: SegmentStorage) -> StorageService:
+def storage_service(storage: SegmentStorage, *, copy: Rates = NO_QUOTA, fetch: Rates = NO_QUOTA) -> StorageService:
+    metrics = SegmentsMetrics(CollectorRegistry())
     return StorageService(
-        storage,
+        SegmentVolumes.of(storage),
         uploads=ConcurrencyLimit("uploads", 4),
+        downloads=ConcurrencyLimit("downloads", 4),
+        throttle=Throttle(
+            copy=Quota("copy", copy, monotonic_s=time.monotonic, sleep=time.sleep),
+            fetch=Quota("fetch", fetch, monotonic_s=time.monotonic, sleep=time.sleep, longest_wait_s=1),
+            metrics=metrics,
+        ),
         chunk_bytes=2 * 1024 * 1024,
-        metrics=SegmentsMetrics(CollectorRegistry()),
+        page_size=10,
+        batch_indexes=8,
+        message_bytes=4 * 1024 * 1024,
+        metrics=metrics,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from support.local_metadata import LocalMetadata
-from tiergate_client import Assignment, HostedPartition, TakenSnapshot, TopicId
+from tiergate_client import Assignment, HostedPartition, LogId, TakenSnapshot, TopicId
 from tiergate_client.errors import TiergateError, Unavailable
 from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage
 from tiergate_client.segment_data import LogSegmentData
@@ -29,6 +29,8 @@ class InProcessServerInfo:
     metadata_address: str = "metadata.test:7400"
     segments_address: str = "segments.test:7401"
     features: tuple[str, ...] = ()
+    log_id: LogId | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class WatchedMetadata(LocalMetadata):
@@ -99,7 +101,7 @@ class InProcessTiergate:
         self.watched_storage = WatchedStorage(FilesystemStore(directory))
         self.watched_storage.copies = []
         self.scripted_admin = ScriptedAdmin(hosting(0, 1, 2, 3))
-        self.info = InProcessServerInfo()
+        self.info = InProcessServerInfo(log_id=self._log.log_id)
         self.away: set[Plane] = set()
         self.swapped: set[Plane] = set()
         """Those at whose address the other one answers."""

@@ -12,8 +12,7 @@ class ScriptedS3:
     """`code` empty means success without content."""
 
     def __init__(self, status: int, code: str) -> None:
-        body = f"<Error><Code>{code}</Code><Message>because of the script</Message></Error>" if code else ""
-        self._answer = status, body.encode()
+        self.answer_with(status, code)
         self.requests: list[str] = []
         script = self
 
@@ -41,6 +40,10 @@ class ScriptedS3:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self.endpoint_url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def answer_with(self, status: int, code: str) -> None:
+        body = f"<Error><Code>{code}</Code><Message>because of the script</Message></Error>" if code else ""
+        self._answer = status, body.encode()
 
     def start(self) -> None:
         self._thread.start()

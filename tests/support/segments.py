@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
 
 from hypothesis import strategies as st
 
@@ -10,7 +13,7 @@ from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.errors import IndexNotFound
 from tiergate_client.ids import SegmentId, TopicId
 from tiergate_client.interfaces import RemoteStorage
-from tiergate_client.segment_data import LogSegmentData
+from tiergate_client.segment_data import LogSegmentData, SegmentChunk
 from tiergate_client.segment_files import BLOCK_BYTES, SegmentFile
 from tiergate_client.values import RemoteLogSegmentMetadata, TopicIdPartition
 
@@ -105,3 +108,23 @@ def read_back(storage: RemoteStorage, metadata: RemoteLogSegmentMetadata) -> Log
         producer_snapshot=indexes[SegmentFile.PRODUCER_SNAPSHOT],
         txn_index=indexes[SegmentFile.TXN_INDEX],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class BreakingData(LogSegmentData):
+    """Its log cannot be read further than this, which it says when `wait` has returned."""
+
+    readable_log_bytes: int = 0
+    wait: Callable[[], None] = lambda: None
+
+    def chunks(self, *, begin_at: Mapping[SegmentFile, int] = MappingProxyType({})) -> Iterator[SegmentChunk]:
+        for chunk in LogSegmentData.chunks(self, begin_at=begin_at):
+            if chunk.file is SegmentFile.LOG and chunk.offset >= self.readable_log_bytes:
+                self.wait()
+                raise OSError("the disk broke here")
+            yield chunk
+
+
+def breaking(data: LogSegmentData, readable_log_bytes: int, *, wait: Callable[[], None]) -> BreakingData:
+    files = {field.name: getattr(data, field.name) for field in fields(LogSegmentData)}
+    return BreakingData(**files, readable_log_bytes=readable_log_bytes, wait=wait)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiergate_server.config import Config, ConfigError, SegmentsConfig, load_config
-from tiergate_server.config.schema import S3Config, settings
+from tiergate_server.config.s3 import S3Config
+from tiergate_server.config.schema import settings
 
 _KEYS = [setting.key for setting in settings()]
 
@@ -107,6 +108,12 @@ def test_empty_unknown_section_in_the_file_is_refused(tmp_path: Path) -> None:
         ('metadata.assignment = "1-"', "expected metadata partitions"),
         ('metadata.skip = "3"', "expected partition:offset pairs"),
         ('metadata.kafka.client = "x"', "expected names and values"),
+        ("segments.quota.topic_fetch_overrides = 5", "expected topics with whole numbers"),
+        ('segments.quota.topic_fetch_overrides = { orders = "5" }', "expected topics with whole numbers"),
+        ("segments.quota.topic_fetch_overrides = { orders = -5 }", "expected topics with whole numbers"),
+        ("segments.quota.topic_fetch_overrides = { orders = true }", "expected topics with whole numbers"),
+        ("segments.quota.fetch_wait_seconds = 0", "expected a number of seconds above 0"),
+        ("segments.workers = 0", "expected a whole number from 1 to 256"),
         ('metadata.snapshot.directory = "relative"', "expected an absolute directory"),
         ('metadata.log = "embedded:relative.db"', 'expected "embedded:"'),
         ('segments.store = "s3://"', 'or "s3://bucket[/prefix]"'),
@@ -115,9 +122,15 @@ def test_empty_unknown_section_in_the_file_is_refused(tmp_path: Path) -> None:
         ('segments.store = "s3://bucket/a//b"', 'or "s3://bucket[/prefix]"'),
         ('segments.store = "s3://bucket/../b"', 'or "s3://bucket[/prefix]"'),
         ('segments.s3.endpoint_url = "minio:9000"', "expected http://host[:port]"),
+        ('segments.s3.public_endpoint_url = "minio:9000"', "expected http://host[:port]"),
+        ("segments.limits.url_seconds = 604801", "expected a whole number from 1 to 604800"),
+        ("segments.limits.url_seconds = 0", "expected a whole number from 1 to 604800"),
         ('segments.s3.endpoint_url = "http://key:secret@minio:9000"', "expected http://host[:port]"),
         ("segments.s3.part_bytes = 5242879", "expected a whole number from 5242880 to 5368709120"),
         ('segments.store = "file://host/path"', 'expected "file:"'),
+        ("segments.store = {}", "or several of them by names"),
+        ('segments.store = { "Hot" = "file:" }', "or several of them by names"),
+        ("segments.store = { hot = 5 }", "or several of them by names"),
         ('data_directory = ""', "expected the path of a directory"),
         ("data_directory = {}", "expected the path of a directory"),
     ],
@@ -134,6 +147,22 @@ def test_wrong_value_in_environment_and_flag_names_where_it_came_from() -> None:
     sentence = 'metadata.limits.page_size = "many" (from the {}): expected a whole number of at least 1.'
     assert refusal(env={variable: "many"}) == sentence.format(f"environment variable {variable}")
     assert refusal(flags={"metadata.limits.page_size": "many"}) == sentence.format("flag")
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({"part_bytes": "5242881"}, "expected a multiple of 1048576"),
+        ({"sse": "aws:s3"}, "expected AES256, aws:kms"),
+        ({"sse_kms_key_id": "some-key"}, 'set segments.s3.sse = "aws:kms"'),
+        ({"sse": "AES256", "sse_kms_key_id": "some-key"}, 'set segments.s3.sse = "aws:kms"'),
+        ({"storage_class": "cold"}, "expected a storage class"),
+        ({"tags": str({f"tag{number}": "" for number in range(11)}).replace("'", '"')}, "S3 takes 10 at most"),
+        ({"conditional_writes": "maybe"}, "expected one of required, unsafe"),
+    ],
+)
+def test_setting_that_s3_could_not_follow_is_refused(flags: dict[str, str], expected: str) -> None:
+    assert expected in refusal(flags={f"segments.s3.{name}": value for name, value in flags.items()})
 
 
 def test_message_too_small_for_a_chunk_is_refused() -> None:
@@ -178,22 +207,22 @@ def test_places_of_data_follow_the_settings() -> None:
         environment={"HOME": "/"},
         overrides={"data_directory": "/d", "metadata.log": "embedded:/m/x.db", "segments.store": "file:///s/a%20b"},
     )
-    assert (config.metadata_database, config.segments_directory) == (Path("/m/x.db"), Path("/s/a b"))
+    assert (config.metadata_database, config.default_store.directory) == (Path("/m/x.db"), Path("/s/a b"))
     memory = load_config(environment={"HOME": "/"}, overrides={"metadata.log": "memory:"})
     assert (memory.metadata_database, memory.metadata_backend) == (None, "memory:")
 
 
 @given(name=st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=20))
 def test_segments_backend_names_the_same_directory_again(name: str) -> None:
-    directory = Config(data_directory=Path("/") / "d" / name).segments_directory
+    directory = Config(data_directory=Path("/") / "d" / name).default_store.directory
     assert directory is not None
     again = Config(data_directory=Path("/"), segments=SegmentsConfig(store=directory.as_uri()))
-    assert again.segments_directory == directory
+    assert again.default_store.directory == directory
 
 
 def test_segments_in_s3_have_no_directory_and_name_their_bucket() -> None:
     config = load_config(environment={"HOME": "/"}, overrides={"segments.store": "s3://bucket/tiered/here"})
-    assert (config.segments_directory, config.segments_backend) == (None, "s3://bucket/tiered/here")
+    assert (config.default_store.directory, config.segments_backend) == (None, "s3://bucket/tiered/here")
 
 
 @pytest.mark.parametrize(
@@ -212,6 +241,16 @@ def test_path_style_follows_the_endpoint_unless_it_is_said(path_style: str, endp
 def test_relative_data_directory_is_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     assert load_config(environment={}, overrides={"data_directory": "data"}).data_directory == tmp_path / "data"
+
+
+def test_quotas_of_topics_are_read_by_name_also_with_dots(tmp_path: Path) -> None:
+    file = tmp_path / "tiergate.toml"
+    file.write_text('[segments.quota.topic_fetch_overrides]\norders = 5\nlog.web.eu = 6\n"a.b" = 0\n')
+    quota = load_config(file=file, environment={}).segments.quota
+    assert quota.topic_fetch_overrides == {"orders": 5, "log.web.eu": 6, "a.b": 0}
+    assert quota.topic_copy_overrides == {}
+    environment = {"TIERGATE_SEGMENTS_QUOTA_TOPIC_FETCH_OVERRIDES": '{"log.web.eu": 7}'}
+    assert load_config(file=file, environment=environment).segments.quota.topic_fetch_overrides == {"log.web.eu": 7}
 
 
 def test_client_settings_of_kafka_are_passed_on_as_they_are(tmp_path: Path) -> None:
@@ -235,3 +274,42 @@ def test_client_settings_of_kafka_are_passed_on_as_they_are(tmp_path: Path) -> N
     flags = {"metadata.kafka.client": '{"client.rack": "r1"}'}
     overridden = load_config(file=file, environment={}, overrides=flags)
     assert overridden.metadata.kafka.client == {"client.rack": "r1"}
+
+
+TWO_STORES = 'store = { hot = "file:", cold = "s3://bucket/old" }'
+
+
+def test_several_stores_are_written_out_by_name(tmp_path: Path) -> None:
+    lines = ["[segments]", TWO_STORES, 'default_store = "hot"', 'topic_stores = { "a.b" = "cold" }']
+    file = write(tmp_path, "\n".join(lines) + "\n")
+    config = load_config(file=file, environment={"HOME": "/"}, overrides={"data_directory": "/d"})
+    assert config.segments_backend == "hot=file:///d/segments, cold=s3://bucket/old"
+    assert config.default_store.name == "hot"
+    assert (config.stores["cold"].bucket, config.stores["cold"].prefix) == ("bucket", "old")
+    assert config.segments.topic_stores == {"a.b": "cold"}
+
+
+def test_several_stores_are_taken_from_the_environment_as_json() -> None:
+    variables = {
+        "HOME": "/",
+        "TIERGATE_SEGMENTS_STORE": '{"hot": "file:///h", "default": "s3://bucket"}',
+        "TIERGATE_SEGMENTS_DEFAULT_STORE": "default",
+    }
+    config = load_config(environment=variables)
+    assert {name: place.uri for name, place in config.stores.items()} == {"hot": "file:///h", "default": "s3://bucket"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([TWO_STORES], "say in segments.default_store which one takes new segments"),
+        ([TWO_STORES, 'default_store = "warm"'], "segments.default_store = warm is none of the stores"),
+        (['default_store = "warm"'], "expected one of default"),
+        (
+            [TWO_STORES, 'default_store = "hot"', 'topic_stores = { orders = "warm" }'],
+            "segments.topic_stores.orders = warm is none of the stores in segments.store: expected one of hot, cold",
+        ),
+    ],
+)
+def test_choice_of_a_store_that_is_not_there_is_refused(tmp_path: Path, lines: list[str], expected: str) -> None:
+    assert expected in refusal(file=write(tmp_path, "\n".join(["[segments]", *lines]) + "\n"))

@@ -43,7 +43,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Config]]:
     """The planes that were run in this process, each of which was ready and ended with 0."""
     seen: list[tuple[str, Config]] = []
 
-    def run_plane(plane: str, config: Config, *, on_ready: Any, lifeline_fd: int | None) -> int:
+    def run_plane(plane: str, config: Config, *, on_ready: Any, lifeline_fd: int | None, worker: None) -> int:
         seen.append((plane, config))
         on_ready({"plane": plane, "address": config.metadata.listen, "metrics": ""})
         return 0

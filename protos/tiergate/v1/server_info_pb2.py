@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtiergate/v1/server_info.proto\x12\x0btiergate.v1\"\x16\n\x14GetServerInfoRequest\"\xb0\x02\n\x15GetServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12!\n\x05plane\x18\x02 \x01(\x0e\x32\x12.tiergate.v1.Plane\x12\x0f\n\x07\x62\x61\x63kend\x18\x03 \x01(\t\x12>\n\x06limits\x18\x04 \x03(\x0b\x32..tiergate.v1.GetServerInfoResponse.LimitsEntry\x12\x10\n\x08\x66\x65\x61tures\x18\x05 \x03(\t\x12\x18\n\x10metadata_address\x18\x06 \x01(\t\x12\x18\n\x10segments_address\x18\x07 \x01(\t\x12\r\n\x05ready\x18\x08 \x01(\x08\x12\x0e\n\x06log_id\x18\t \x01(\x0c\x1a-\n\x0bLimitsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01*F\n\x05Plane\x12\x15\n\x11PLANE_UNSPECIFIED\x10\x00\x12\x12\n\x0ePLANE_METADATA\x10\x01\x12\x12\n\x0ePLANE_SEGMENTS\x10\x02\x32k\n\x11ServerInfoService\x12V\n\rGetServerInfo\x12!.tiergate.v1.GetServerInfoRequest\x1a\".tiergate.v1.GetServerInfoResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtiergate/v1/server_info.proto\x12\x0btiergate.v1\"\x16\n\x14GetServerInfoRequest\"\xc2\x02\n\x15GetServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12!\n\x05plane\x18\x02 \x01(\x0e\x32\x12.tiergate.v1.Plane\x12\x0f\n\x07\x62\x61\x63kend\x18\x03 \x01(\t\x12>\n\x06limits\x18\x04 \x03(\x0b\x32..tiergate.v1.GetServerInfoResponse.LimitsEntry\x12\x10\n\x08\x66\x65\x61tures\x18\x05 \x03(\t\x12\x18\n\x10metadata_address\x18\x06 \x01(\t\x12\x18\n\x10segments_address\x18\x07 \x01(\t\x12\r\n\x05ready\x18\x08 \x01(\x08\x12\x0e\n\x06log_id\x18\t \x01(\x0c\x12\x10\n\x08warnings\x18\n \x03(\t\x1a-\n\x0bLimitsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01*F\n\x05Plane\x12\x15\n\x11PLANE_UNSPECIFIED\x10\x00\x12\x12\n\x0ePLANE_METADATA\x10\x01\x12\x12\n\x0ePLANE_SEGMENTS\x10\x02\x32k\n\x11ServerInfoService\x12V\n\rGetServerInfo\x12!.tiergate.v1.GetServerInfoRequest\x1a\".tiergate.v1.GetServerInfoResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,14 +33,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GETSERVERINFORESPONSE_LIMITSENTRY']._loaded_options = None
   _globals['_GETSERVERINFORESPONSE_LIMITSENTRY']._serialized_options = b'8\001'
-  _globals['_PLANE']._serialized_start=377
-  _globals['_PLANE']._serialized_end=447
+  _globals['_PLANE']._serialized_start=395
+  _globals['_PLANE']._serialized_end=465
   _globals['_GETSERVERINFOREQUEST']._serialized_start=46
   _globals['_GETSERVERINFOREQUEST']._serialized_end=68
   _globals['_GETSERVERINFORESPONSE']._serialized_start=71
-  _globals['_GETSERVERINFORESPONSE']._serialized_end=375
-  _globals['_GETSERVERINFORESPONSE_LIMITSENTRY']._serialized_start=330
-  _globals['_GETSERVERINFORESPONSE_LIMITSENTRY']._serialized_end=375
-  _globals['_SERVERINFOSERVICE']._serialized_start=449
-  _globals['_SERVERINFOSERVICE']._serialized_end=556
+  _globals['_GETSERVERINFORESPONSE']._serialized_end=393
+  _globals['_GETSERVERINFORESPONSE_LIMITSENTRY']._serialized_start=348
+  _globals['_GETSERVERINFORESPONSE_LIMITSENTRY']._serialized_end=393
+  _globals['_SERVERINFOSERVICE']._serialized_start=467
+  _globals['_SERVERINFOSERVICE']._serialized_end=574
 # @@protoc_insertion_point(module_scope)

@@ -75,6 +75,7 @@ class GetServerInfoResponse(google.protobuf.message.Message):
     SEGMENTS_ADDRESS_FIELD_NUMBER: builtins.int
     READY_FIELD_NUMBER: builtins.int
     LOG_ID_FIELD_NUMBER: builtins.int
+    WARNINGS_FIELD_NUMBER: builtins.int
     version: builtins.str
     """The server's release, such as "0.1.0"."""
     plane: global___Plane.ValueType
@@ -91,12 +92,20 @@ class GetServerInfoResponse(google.protobuf.message.Message):
     @property
     def limits(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.int]:
         """Limit name -> value. Requests beyond one are refused with RESOURCE_EXHAUSTED, reason LIMIT_EXCEEDED, metadata
-        {limit: its name here, value: its value}.
+        {limit: its name here, value: its value}. Names that contain `bytes_per_second` are quotas, which are there only when
+        they are set; `topic_…` holds for each topic, `topic_….<name>` for the topic of that name instead. A segment plane
+        of several processes counts `concurrent_calls`, `uploads` and `downloads` in each.
         """
 
     @property
     def features(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
-        """Optional capabilities that this server offers; a client ignores names that it does not know."""
+        """Optional capabilities that this server offers; a client ignores names that it does not know. "follow": the metadata
+        plane only reads its log. "direct": ResolveSegment gives URLs, at least for segments in one of the stores.
+        """
+
+    @property
+    def warnings(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """What an operator should look at, a sentence each, such as a store of segments that belongs to another metadata log."""
 
     def __init__(
         self,
@@ -110,7 +119,8 @@ class GetServerInfoResponse(google.protobuf.message.Message):
         segments_address: builtins.str = ...,
         ready: builtins.bool = ...,
         log_id: builtins.bytes = ...,
+        warnings: collections.abc.Iterable[builtins.str] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["backend", b"backend", "features", b"features", "limits", b"limits", "log_id", b"log_id", "metadata_address", b"metadata_address", "plane", b"plane", "ready", b"ready", "segments_address", b"segments_address", "version", b"version"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["backend", b"backend", "features", b"features", "limits", b"limits", "log_id", b"log_id", "metadata_address", b"metadata_address", "plane", b"plane", "ready", b"ready", "segments_address", b"segments_address", "version", b"version", "warnings", b"warnings"]) -> None: ...
 
 global___GetServerInfoResponse = GetServerInfoResponse

@@ -22,40 +22,79 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 from tiergate.v1 import types_pb2 as tiergate_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tiergate/v1/storage.proto\x12\x0btiergate.v1\x1a\x17tiergate/v1/types.proto\"\xa6\x01\n\x12\x43opySegmentRequest\x12.\n\x06header\x18\x01 \x01(\x0b\x32\x1c.tiergate.v1.SegmentManifestH\x00\x12#\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x12.tiergate.v1.ChunkH\x00\x12\x30\n\x06\x66inish\x18\x03 \x01(\x0b\x32\x1e.tiergate.v1.CopySegmentFinishH\x00\x42\t\n\x07message\"]\n\x05\x43hunk\x12&\n\x04\x66ile\x18\x01 \x01(\x0e\x32\x18.tiergate.v1.SegmentFile\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0e\n\x06\x63rc32c\x18\x03 \x01(\x07\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"\x13\n\x11\x43opySegmentFinish\".\n\x13\x43opySegmentResponse\x12\x17\n\x0f\x63ustom_metadata\x18\x01 \x01(\x0c\"~\n\x13\x46\x65tchSegmentRequest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x13\n\x06length\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\t\n\x07_length\"r\n\x14\x46\x65tchSegmentResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x0e\n\x06\x63rc32c\x18\x02 \x01(\x07\x12\x1a\n\rstream_crc32c\x18\x03 \x01(\x07H\x00\x88\x01\x01\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\x42\x10\n\x0e_stream_crc32c\"\x84\x01\n\x11\x46\x65tchIndexRequest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\x12&\n\x04\x66ile\x18\x02 \x01(\x0e\x32\x18.tiergate.v1.SegmentFile\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"F\n\x12\x46\x65tchIndexResponse\x12\x12\n\nsize_bytes\x18\x01 \x01(\x03\x12\x0e\n\x06\x63rc32c\x18\x02 \x01(\x07\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"O\n\x14\x44\x65leteSegmentRequest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"\x17\n\x15\x44\x65leteSegmentResponse\"T\n\x19GetSegmentManifestRequest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"L\n\x1aGetSegmentManifestResponse\x12.\n\x08manifest\x18\x01 \x01(\x0b\x32\x1c.tiergate.v1.SegmentManifest2\xcf\x03\n\x14RemoteStorageService\x12R\n\x0b\x43opySegment\x12\x1f.tiergate.v1.CopySegmentRequest\x1a .tiergate.v1.CopySegmentResponse(\x01\x12U\n\x0c\x46\x65tchSegment\x12 .tiergate.v1.FetchSegmentRequest\x1a!.tiergate.v1.FetchSegmentResponse0\x01\x12M\n\nFetchIndex\x12\x1e.tiergate.v1.FetchIndexRequest\x1a\x1f.tiergate.v1.FetchIndexResponse\x12V\n\rDeleteSegment\x12!.tiergate.v1.DeleteSegmentRequest\x1a\".tiergate.v1.DeleteSegmentResponse\x12\x65\n\x12GetSegmentManifest\x12&.tiergate.v1.GetSegmentManifestRequest\x1a\'.tiergate.v1.GetSegmentManifestResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tiergate/v1/storage.proto\x12\x0btiergate.v1\x1a\x17google/rpc/status.proto\x1a\x17tiergate/v1/types.proto\"\xa6\x01\n\x12\x43opySegmentRequest\x12.\n\x06header\x18\x01 \x01(\x0b\x32\x1c.tiergate.v1.SegmentManifestH\x00\x12#\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x12.tiergate.v1.ChunkH\x00\x12\x30\n\x06\x66inish\x18\x03 \x01(\x0b\x32\x1e.tiergate.v1.CopySegmentFinishH\x00\x42\t\n\x07message\"]\n\x05\x43hunk\x12&\n\x04\x66ile\x18\x01 \x01(\x0e\x32\x18.tiergate.v1.SegmentFile\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0e\n\x06\x63rc32c\x18\x03 \x01(\x07\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"\x13\n\x11\x43opySegmentFinish\".\n\x13\x43opySegmentResponse\x12\x17\n\x0f\x63ustom_metadata\x18\x01 \x01(\x0c\"@\n\x10GetUploadRequest\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.tiergate.v1.SegmentManifest\"o\n\x11GetUploadResponse\x12(\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x19.tiergate.v1.FileProgress\x12\x1c\n\x0f\x63ustom_metadata\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x42\x12\n\x10_custom_metadata\"O\n\x0c\x46ileProgress\x12&\n\x04\x66ile\x18\x01 \x01(\x0e\x32\x18.tiergate.v1.SegmentFile\x12\x17\n\x0f\x63ommitted_bytes\x18\x02 \x01(\x03\"m\n\x12ListUploadsRequest\x12\x30\n\tpartition\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\x0c\"T\n\x13ListUploadsResponse\x12$\n\x07uploads\x18\x01 \x03(\x0b\x32\x13.tiergate.v1.Upload\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\x0c\"\x8e\x01\n\x06Upload\x12\x12\n\nsegment_id\x18\x01 \x01(\x0c\x12\x15\n\rupload_digest\x18\x02 \x01(\x0c\x12\x15\n\rstarted_at_ms\x18\x03 \x01(\x03\x12\x16\n\x0elog_size_bytes\x18\x04 \x01(\x03\x12\x1b\n\x13log_committed_bytes\x18\x05 \x01(\x03\x12\r\n\x05store\x18\x06 \x01(\t\"M\n\x12\x41\x62ortUploadRequest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"*\n\x13\x41\x62ortUploadResponse\x12\x13\n\x0bis_complete\x18\x01 \x01(\x08\"~\n\x13\x46\x65tchSegmentRequest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x13\n\x06length\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\t\n\x07_length\"r\n\x14\x46\x65tchSegmentResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x0e\n\x06\x63rc32c\x18\x02 \x01(\x07\x12\x1a\n\rstream_crc32c\x18\x03 \x01(\x07H\x00\x88\x01\x01\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\x42\x10\n\x0e_stream_crc32c\"\x84\x01\n\x11\x46\x65tchIndexRequest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\x12&\n\x04\x66ile\x18\x02 \x01(\x0e\x32\x18.tiergate.v1.SegmentFile\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"F\n\x12\x46\x65tchIndexResponse\x12\x12\n\nsize_bytes\x18\x01 \x01(\x03\x12\x0e\n\x06\x63rc32c\x18\x02 \x01(\x07\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"E\n\x18\x42\x61tchFetchIndexesRequest\x12)\n\x05items\x18\x01 \x03(\x0b\x32\x1a.tiergate.v1.IndexQuestion\"p\n\rIndexQuestion\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\x12&\n\x04\x66ile\x18\x02 \x01(\x0e\x32\x18.tiergate.v1.SegmentFile\"D\n\x19\x42\x61tchFetchIndexesResponse\x12\'\n\x05items\x18\x01 \x03(\x0b\x32\x18.tiergate.v1.IndexAnswer\"O\n\x0bIndexAnswer\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.google.rpc.Status\x12\x0e\n\x06\x63rc32c\x18\x02 \x01(\x07\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"g\n\x15ResolveSegmentRequest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\x12\x15\n\rvalid_seconds\x18\x02 \x01(\x05\"\x9f\x01\n\x16ResolveSegmentResponse\x12.\n\x08manifest\x18\x01 \x01(\x0b\x32\x1c.tiergate.v1.SegmentManifest\x12,\n\tlocations\x18\x02 \x03(\x0b\x32\x19.tiergate.v1.FileLocation\x12\x15\n\rexpires_at_ms\x18\x03 \x01(\x03\x12\x10\n\x08valid_ms\x18\x04 \x01(\x03\"I\n\x0c\x46ileLocation\x12&\n\x04\x66ile\x18\x01 \x01(\x0e\x32\x18.tiergate.v1.SegmentFile\x12\x11\n\x03url\x18\x02 \x01(\tB\x04\xc0\x83\x1c\x01\"O\n\x14\x44\x65leteSegmentRequest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"\x17\n\x15\x44\x65leteSegmentResponse\"T\n\x19GetSegmentManifestRequest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"L\n\x1aGetSegmentManifestResponse\x12.\n\x08manifest\x18\x01 \x01(\x0b\x32\x1c.tiergate.v1.SegmentManifest\"O\n\x14VerifySegmentRequest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\"j\n\x15VerifySegmentResponse\x12\x16\n\x0everified_bytes\x18\x01 \x01(\x03\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x03\x12$\n\x07\x64\x61mages\x18\x03 \x03(\x0b\x32\x13.tiergate.v1.Damage\"P\n\x06\x44\x61mage\x12&\n\x04\x66ile\x18\x01 \x01(\x0e\x32\x18.tiergate.v1.SegmentFile\x12\x10\n\x08position\x18\x02 \x01(\x03\x12\x0c\n\x04\x66\x61\x63t\x18\x03 \x01(\t2\xd8\x07\n\x14RemoteStorageService\x12R\n\x0b\x43opySegment\x12\x1f.tiergate.v1.CopySegmentRequest\x1a .tiergate.v1.CopySegmentResponse(\x01\x12J\n\tGetUpload\x12\x1d.tiergate.v1.GetUploadRequest\x1a\x1e.tiergate.v1.GetUploadResponse\x12P\n\x0bListUploads\x12\x1f.tiergate.v1.ListUploadsRequest\x1a .tiergate.v1.ListUploadsResponse\x12P\n\x0b\x41\x62ortUpload\x12\x1f.tiergate.v1.AbortUploadRequest\x1a .tiergate.v1.AbortUploadResponse\x12U\n\x0c\x46\x65tchSegment\x12 .tiergate.v1.FetchSegmentRequest\x1a!.tiergate.v1.FetchSegmentResponse0\x01\x12M\n\nFetchIndex\x12\x1e.tiergate.v1.FetchIndexRequest\x1a\x1f.tiergate.v1.FetchIndexResponse\x12\x62\n\x11\x42\x61tchFetchIndexes\x12%.tiergate.v1.BatchFetchIndexesRequest\x1a&.tiergate.v1.BatchFetchIndexesResponse\x12Y\n\x0eResolveSegment\x12\".tiergate.v1.ResolveSegmentRequest\x1a#.tiergate.v1.ResolveSegmentResponse\x12V\n\rDeleteSegment\x12!.tiergate.v1.DeleteSegmentRequest\x1a\".tiergate.v1.DeleteSegmentResponse\x12\x65\n\x12GetSegmentManifest\x12&.tiergate.v1.GetSegmentManifestRequest\x1a\'.tiergate.v1.GetSegmentManifestResponse\x12X\n\rVerifySegment\x12!.tiergate.v1.VerifySegmentRequest\x1a\".tiergate.v1.VerifySegmentResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tiergate.v1.storage_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_COPYSEGMENTREQUEST']._serialized_start=68
-  _globals['_COPYSEGMENTREQUEST']._serialized_end=234
-  _globals['_CHUNK']._serialized_start=236
-  _globals['_CHUNK']._serialized_end=329
-  _globals['_COPYSEGMENTFINISH']._serialized_start=331
-  _globals['_COPYSEGMENTFINISH']._serialized_end=350
-  _globals['_COPYSEGMENTRESPONSE']._serialized_start=352
-  _globals['_COPYSEGMENTRESPONSE']._serialized_end=398
-  _globals['_FETCHSEGMENTREQUEST']._serialized_start=400
-  _globals['_FETCHSEGMENTREQUEST']._serialized_end=526
-  _globals['_FETCHSEGMENTRESPONSE']._serialized_start=528
-  _globals['_FETCHSEGMENTRESPONSE']._serialized_end=642
-  _globals['_FETCHINDEXREQUEST']._serialized_start=645
-  _globals['_FETCHINDEXREQUEST']._serialized_end=777
-  _globals['_FETCHINDEXRESPONSE']._serialized_start=779
-  _globals['_FETCHINDEXRESPONSE']._serialized_end=849
-  _globals['_DELETESEGMENTREQUEST']._serialized_start=851
-  _globals['_DELETESEGMENTREQUEST']._serialized_end=930
-  _globals['_DELETESEGMENTRESPONSE']._serialized_start=932
-  _globals['_DELETESEGMENTRESPONSE']._serialized_end=955
-  _globals['_GETSEGMENTMANIFESTREQUEST']._serialized_start=957
-  _globals['_GETSEGMENTMANIFESTREQUEST']._serialized_end=1041
-  _globals['_GETSEGMENTMANIFESTRESPONSE']._serialized_start=1043
-  _globals['_GETSEGMENTMANIFESTRESPONSE']._serialized_end=1119
-  _globals['_REMOTESTORAGESERVICE']._serialized_start=1122
-  _globals['_REMOTESTORAGESERVICE']._serialized_end=1585
+  _globals['_FILELOCATION'].fields_by_name['url']._loaded_options = None
+  _globals['_FILELOCATION'].fields_by_name['url']._serialized_options = b'\300\203\034\001'
+  _globals['_COPYSEGMENTREQUEST']._serialized_start=93
+  _globals['_COPYSEGMENTREQUEST']._serialized_end=259
+  _globals['_CHUNK']._serialized_start=261
+  _globals['_CHUNK']._serialized_end=354
+  _globals['_COPYSEGMENTFINISH']._serialized_start=356
+  _globals['_COPYSEGMENTFINISH']._serialized_end=375
+  _globals['_COPYSEGMENTRESPONSE']._serialized_start=377
+  _globals['_COPYSEGMENTRESPONSE']._serialized_end=423
+  _globals['_GETUPLOADREQUEST']._serialized_start=425
+  _globals['_GETUPLOADREQUEST']._serialized_end=489
+  _globals['_GETUPLOADRESPONSE']._serialized_start=491
+  _globals['_GETUPLOADRESPONSE']._serialized_end=602
+  _globals['_FILEPROGRESS']._serialized_start=604
+  _globals['_FILEPROGRESS']._serialized_end=683
+  _globals['_LISTUPLOADSREQUEST']._serialized_start=685
+  _globals['_LISTUPLOADSREQUEST']._serialized_end=794
+  _globals['_LISTUPLOADSRESPONSE']._serialized_start=796
+  _globals['_LISTUPLOADSRESPONSE']._serialized_end=880
+  _globals['_UPLOAD']._serialized_start=883
+  _globals['_UPLOAD']._serialized_end=1025
+  _globals['_ABORTUPLOADREQUEST']._serialized_start=1027
+  _globals['_ABORTUPLOADREQUEST']._serialized_end=1104
+  _globals['_ABORTUPLOADRESPONSE']._serialized_start=1106
+  _globals['_ABORTUPLOADRESPONSE']._serialized_end=1148
+  _globals['_FETCHSEGMENTREQUEST']._serialized_start=1150
+  _globals['_FETCHSEGMENTREQUEST']._serialized_end=1276
+  _globals['_FETCHSEGMENTRESPONSE']._serialized_start=1278
+  _globals['_FETCHSEGMENTRESPONSE']._serialized_end=1392
+  _globals['_FETCHINDEXREQUEST']._serialized_start=1395
+  _globals['_FETCHINDEXREQUEST']._serialized_end=1527
+  _globals['_FETCHINDEXRESPONSE']._serialized_start=1529
+  _globals['_FETCHINDEXRESPONSE']._serialized_end=1599
+  _globals['_BATCHFETCHINDEXESREQUEST']._serialized_start=1601
+  _globals['_BATCHFETCHINDEXESREQUEST']._serialized_end=1670
+  _globals['_INDEXQUESTION']._serialized_start=1672
+  _globals['_INDEXQUESTION']._serialized_end=1784
+  _globals['_BATCHFETCHINDEXESRESPONSE']._serialized_start=1786
+  _globals['_BATCHFETCHINDEXESRESPONSE']._serialized_end=1854
+  _globals['_INDEXANSWER']._serialized_start=1856
+  _globals['_INDEXANSWER']._serialized_end=1935
+  _globals['_RESOLVESEGMENTREQUEST']._serialized_start=1937
+  _globals['_RESOLVESEGMENTREQUEST']._serialized_end=2040
+  _globals['_RESOLVESEGMENTRESPONSE']._serialized_start=2043
+  _globals['_RESOLVESEGMENTRESPONSE']._serialized_end=2202
+  _globals['_FILELOCATION']._serialized_start=2204
+  _globals['_FILELOCATION']._serialized_end=2277
+  _globals['_DELETESEGMENTREQUEST']._serialized_start=2279
+  _globals['_DELETESEGMENTREQUEST']._serialized_end=2358
+  _globals['_DELETESEGMENTRESPONSE']._serialized_start=2360
+  _globals['_DELETESEGMENTRESPONSE']._serialized_end=2383
+  _globals['_GETSEGMENTMANIFESTREQUEST']._serialized_start=2385
+  _globals['_GETSEGMENTMANIFESTREQUEST']._serialized_end=2469
+  _globals['_GETSEGMENTMANIFESTRESPONSE']._serialized_start=2471
+  _globals['_GETSEGMENTMANIFESTRESPONSE']._serialized_end=2547
+  _globals['_VERIFYSEGMENTREQUEST']._serialized_start=2549
+  _globals['_VERIFYSEGMENTREQUEST']._serialized_end=2628
+  _globals['_VERIFYSEGMENTRESPONSE']._serialized_start=2630
+  _globals['_VERIFYSEGMENTRESPONSE']._serialized_end=2736
+  _globals['_DAMAGE']._serialized_start=2738
+  _globals['_DAMAGE']._serialized_end=2818
+  _globals['_REMOTESTORAGESERVICE']._serialized_start=2821
+  _globals['_REMOTESTORAGESERVICE']._serialized_end=3805
 # @@protoc_insertion_point(module_scope)

@@ -4,8 +4,11 @@ isort:skip_file
 """
 
 import builtins
+import collections.abc
 import google.protobuf.descriptor
+import google.protobuf.internal.containers
 import google.protobuf.message
+import google.rpc.status_pb2
 import tiergate.v1.types_pb2
 import typing
 
@@ -101,6 +104,183 @@ class CopySegmentResponse(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["custom_metadata", b"custom_metadata"]) -> None: ...
 
 global___CopySegmentResponse = CopySegmentResponse
+
+@typing.final
+class GetUploadRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    HEADER_FIELD_NUMBER: builtins.int
+    @property
+    def header(self) -> tiergate.v1.types_pb2.SegmentManifest:
+        """The same as CopySegment's."""
+
+    def __init__(
+        self,
+        *,
+        header: tiergate.v1.types_pb2.SegmentManifest | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["header", b"header"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["header", b"header"]) -> None: ...
+
+global___GetUploadRequest = GetUploadRequest
+
+@typing.final
+class GetUploadResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    FILES_FIELD_NUMBER: builtins.int
+    CUSTOM_METADATA_FIELD_NUMBER: builtins.int
+    custom_metadata: builtins.bytes
+    """Present when the segment is complete with this content: what CopySegment would answer. Nothing is left to send."""
+    @property
+    def files(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___FileProgress]:
+        """One for each file of the header."""
+
+    def __init__(
+        self,
+        *,
+        files: collections.abc.Iterable[global___FileProgress] | None = ...,
+        custom_metadata: builtins.bytes | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_custom_metadata", b"_custom_metadata", "custom_metadata", b"custom_metadata"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_custom_metadata", b"_custom_metadata", "custom_metadata", b"custom_metadata", "files", b"files"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_custom_metadata", b"_custom_metadata"]) -> typing.Literal["custom_metadata"] | None: ...
+
+global___GetUploadResponse = GetUploadResponse
+
+@typing.final
+class FileProgress(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    FILE_FIELD_NUMBER: builtins.int
+    COMMITTED_BYTES_FIELD_NUMBER: builtins.int
+    file: tiergate.v1.types_pb2.SegmentFile.ValueType
+    committed_bytes: builtins.int
+    """How much of the beginning of the file is kept: continue there."""
+    def __init__(
+        self,
+        *,
+        file: tiergate.v1.types_pb2.SegmentFile.ValueType = ...,
+        committed_bytes: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["committed_bytes", b"committed_bytes", "file", b"file"]) -> None: ...
+
+global___FileProgress = FileProgress
+
+@typing.final
+class ListUploadsRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: builtins.int
+    PAGE_SIZE_FIELD_NUMBER: builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: builtins.int
+    page_size: builtins.int
+    """0 means the server's limit `page_size` (1000 by default)."""
+    page_token: builtins.bytes
+    """Empty for the first page, then as answered."""
+    @property
+    def partition(self) -> tiergate.v1.types_pb2.TopicIdPartition: ...
+    def __init__(
+        self,
+        *,
+        partition: tiergate.v1.types_pb2.TopicIdPartition | None = ...,
+        page_size: builtins.int = ...,
+        page_token: builtins.bytes = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["partition", b"partition"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["page_size", b"page_size", "page_token", b"page_token", "partition", b"partition"]) -> None: ...
+
+global___ListUploadsRequest = ListUploadsRequest
+
+@typing.final
+class ListUploadsResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    UPLOADS_FIELD_NUMBER: builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
+    next_page_token: builtins.bytes
+    """Empty: this was the last page."""
+    @property
+    def uploads(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Upload]: ...
+    def __init__(
+        self,
+        *,
+        uploads: collections.abc.Iterable[global___Upload] | None = ...,
+        next_page_token: builtins.bytes = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["next_page_token", b"next_page_token", "uploads", b"uploads"]) -> None: ...
+
+global___ListUploadsResponse = ListUploadsResponse
+
+@typing.final
+class Upload(google.protobuf.message.Message):
+    """An upload that is not complete."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    SEGMENT_ID_FIELD_NUMBER: builtins.int
+    UPLOAD_DIGEST_FIELD_NUMBER: builtins.int
+    STARTED_AT_MS_FIELD_NUMBER: builtins.int
+    LOG_SIZE_BYTES_FIELD_NUMBER: builtins.int
+    LOG_COMMITTED_BYTES_FIELD_NUMBER: builtins.int
+    STORE_FIELD_NUMBER: builtins.int
+    segment_id: builtins.bytes
+    """16 bytes."""
+    upload_digest: builtins.bytes
+    """16 bytes that name the content."""
+    started_at_ms: builtins.int
+    log_size_bytes: builtins.int
+    """Size of the log as announced."""
+    log_committed_bytes: builtins.int
+    """How much of the beginning of the log is kept."""
+    store: builtins.str
+    """Which of the server's stores holds it."""
+    def __init__(
+        self,
+        *,
+        segment_id: builtins.bytes = ...,
+        upload_digest: builtins.bytes = ...,
+        started_at_ms: builtins.int = ...,
+        log_size_bytes: builtins.int = ...,
+        log_committed_bytes: builtins.int = ...,
+        store: builtins.str = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["log_committed_bytes", b"log_committed_bytes", "log_size_bytes", b"log_size_bytes", "segment_id", b"segment_id", "started_at_ms", b"started_at_ms", "store", b"store", "upload_digest", b"upload_digest"]) -> None: ...
+
+global___Upload = Upload
+
+@typing.final
+class AbortUploadRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    METADATA_FIELD_NUMBER: builtins.int
+    @property
+    def metadata(self) -> tiergate.v1.types_pb2.RemoteLogSegmentMetadata: ...
+    def __init__(
+        self,
+        *,
+        metadata: tiergate.v1.types_pb2.RemoteLogSegmentMetadata | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["metadata", b"metadata"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["metadata", b"metadata"]) -> None: ...
+
+global___AbortUploadRequest = AbortUploadRequest
+
+@typing.final
+class AbortUploadResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    IS_COMPLETE_FIELD_NUMBER: builtins.int
+    is_complete: builtins.bool
+    """True: the segment is complete and was left alone; delete it if it shall go."""
+    def __init__(
+        self,
+        *,
+        is_complete: builtins.bool = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["is_complete", b"is_complete"]) -> None: ...
+
+global___AbortUploadResponse = AbortUploadResponse
 
 @typing.final
 class FetchSegmentRequest(google.protobuf.message.Message):
@@ -208,6 +388,159 @@ class FetchIndexResponse(google.protobuf.message.Message):
 global___FetchIndexResponse = FetchIndexResponse
 
 @typing.final
+class BatchFetchIndexesRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: builtins.int
+    @property
+    def items(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___IndexQuestion]: ...
+    def __init__(
+        self,
+        *,
+        items: collections.abc.Iterable[global___IndexQuestion] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["items", b"items"]) -> None: ...
+
+global___BatchFetchIndexesRequest = BatchFetchIndexesRequest
+
+@typing.final
+class IndexQuestion(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    METADATA_FIELD_NUMBER: builtins.int
+    FILE_FIELD_NUMBER: builtins.int
+    file: tiergate.v1.types_pb2.SegmentFile.ValueType
+    """Any but LOG."""
+    @property
+    def metadata(self) -> tiergate.v1.types_pb2.RemoteLogSegmentMetadata: ...
+    def __init__(
+        self,
+        *,
+        metadata: tiergate.v1.types_pb2.RemoteLogSegmentMetadata | None = ...,
+        file: tiergate.v1.types_pb2.SegmentFile.ValueType = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["metadata", b"metadata"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["file", b"file", "metadata", b"metadata"]) -> None: ...
+
+global___IndexQuestion = IndexQuestion
+
+@typing.final
+class BatchFetchIndexesResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: builtins.int
+    @property
+    def items(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___IndexAnswer]:
+        """As many as were asked for."""
+
+    def __init__(
+        self,
+        *,
+        items: collections.abc.Iterable[global___IndexAnswer] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["items", b"items"]) -> None: ...
+
+global___BatchFetchIndexesResponse = BatchFetchIndexesResponse
+
+@typing.final
+class IndexAnswer(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: builtins.int
+    CRC32C_FIELD_NUMBER: builtins.int
+    DATA_FIELD_NUMBER: builtins.int
+    crc32c: builtins.int
+    """CRC-32C of `data`."""
+    data: builtins.bytes
+    """The whole index."""
+    @property
+    def status(self) -> google.rpc.status_pb2.Status:
+        """Code OK: the rest is set."""
+
+    def __init__(
+        self,
+        *,
+        status: google.rpc.status_pb2.Status | None = ...,
+        crc32c: builtins.int = ...,
+        data: builtins.bytes = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["status", b"status"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["crc32c", b"crc32c", "data", b"data", "status", b"status"]) -> None: ...
+
+global___IndexAnswer = IndexAnswer
+
+@typing.final
+class ResolveSegmentRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    METADATA_FIELD_NUMBER: builtins.int
+    VALID_SECONDS_FIELD_NUMBER: builtins.int
+    valid_seconds: builtins.int
+    """How long the URLs shall be valid; 0 is the server's choice, and more than its `url_seconds` limit becomes that."""
+    @property
+    def metadata(self) -> tiergate.v1.types_pb2.RemoteLogSegmentMetadata: ...
+    def __init__(
+        self,
+        *,
+        metadata: tiergate.v1.types_pb2.RemoteLogSegmentMetadata | None = ...,
+        valid_seconds: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["metadata", b"metadata"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["metadata", b"metadata", "valid_seconds", b"valid_seconds"]) -> None: ...
+
+global___ResolveSegmentRequest = ResolveSegmentRequest
+
+@typing.final
+class ResolveSegmentResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    MANIFEST_FIELD_NUMBER: builtins.int
+    LOCATIONS_FIELD_NUMBER: builtins.int
+    EXPIRES_AT_MS_FIELD_NUMBER: builtins.int
+    VALID_MS_FIELD_NUMBER: builtins.int
+    expires_at_ms: builtins.int
+    """By the server's clock. Ask again before."""
+    valid_ms: builtins.int
+    """The same as a span, for clients whose clock differs."""
+    @property
+    def manifest(self) -> tiergate.v1.types_pb2.SegmentManifest: ...
+    @property
+    def locations(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___FileLocation]:
+        """One for each file of the manifest."""
+
+    def __init__(
+        self,
+        *,
+        manifest: tiergate.v1.types_pb2.SegmentManifest | None = ...,
+        locations: collections.abc.Iterable[global___FileLocation] | None = ...,
+        expires_at_ms: builtins.int = ...,
+        valid_ms: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["manifest", b"manifest"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["expires_at_ms", b"expires_at_ms", "locations", b"locations", "manifest", b"manifest", "valid_ms", b"valid_ms"]) -> None: ...
+
+global___ResolveSegmentResponse = ResolveSegmentResponse
+
+@typing.final
+class FileLocation(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    FILE_FIELD_NUMBER: builtins.int
+    URL_FIELD_NUMBER: builtins.int
+    file: tiergate.v1.types_pb2.SegmentFile.ValueType
+    url: builtins.str
+    """For GET, with or without a Range header."""
+    def __init__(
+        self,
+        *,
+        file: tiergate.v1.types_pb2.SegmentFile.ValueType = ...,
+        url: builtins.str = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["file", b"file", "url", b"url"]) -> None: ...
+
+global___FileLocation = FileLocation
+
+@typing.final
 class DeleteSegmentRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -267,3 +600,72 @@ class GetSegmentManifestResponse(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["manifest", b"manifest"]) -> None: ...
 
 global___GetSegmentManifestResponse = GetSegmentManifestResponse
+
+@typing.final
+class VerifySegmentRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    METADATA_FIELD_NUMBER: builtins.int
+    @property
+    def metadata(self) -> tiergate.v1.types_pb2.RemoteLogSegmentMetadata: ...
+    def __init__(
+        self,
+        *,
+        metadata: tiergate.v1.types_pb2.RemoteLogSegmentMetadata | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["metadata", b"metadata"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["metadata", b"metadata"]) -> None: ...
+
+global___VerifySegmentRequest = VerifySegmentRequest
+
+@typing.final
+class VerifySegmentResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    VERIFIED_BYTES_FIELD_NUMBER: builtins.int
+    TOTAL_BYTES_FIELD_NUMBER: builtins.int
+    DAMAGES_FIELD_NUMBER: builtins.int
+    verified_bytes: builtins.int
+    """Of all files together."""
+    total_bytes: builtins.int
+    @property
+    def damages(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Damage]:
+        """Since the last message."""
+
+    def __init__(
+        self,
+        *,
+        verified_bytes: builtins.int = ...,
+        total_bytes: builtins.int = ...,
+        damages: collections.abc.Iterable[global___Damage] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["damages", b"damages", "total_bytes", b"total_bytes", "verified_bytes", b"verified_bytes"]) -> None: ...
+
+global___VerifySegmentResponse = VerifySegmentResponse
+
+@typing.final
+class Damage(google.protobuf.message.Message):
+    """Something stored that is not what was sent."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    FILE_FIELD_NUMBER: builtins.int
+    POSITION_FIELD_NUMBER: builtins.int
+    FACT_FIELD_NUMBER: builtins.int
+    file: tiergate.v1.types_pb2.SegmentFile.ValueType
+    position: builtins.int
+    """Where in the file the damage begins: a damaged block of the log, the end of a file that is too short or too long; 0
+    for an index, and for a file that is missing.
+    """
+    fact: builtins.str
+    """What is wrong, for people."""
+    def __init__(
+        self,
+        *,
+        file: tiergate.v1.types_pb2.SegmentFile.ValueType = ...,
+        position: builtins.int = ...,
+        fact: builtins.str = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["fact", b"fact", "file", b"file", "position", b"position"]) -> None: ...
+
+global___Damage = Damage

@@ -53,6 +53,21 @@ class RemoteStorageServiceStub(object):
                 request_serializer=tiergate_dot_v1_dot_storage__pb2.CopySegmentRequest.SerializeToString,
                 response_deserializer=tiergate_dot_v1_dot_storage__pb2.CopySegmentResponse.FromString,
                 _registered_method=True)
+        self.GetUpload = channel.unary_unary(
+                '/tiergate.v1.RemoteStorageService/GetUpload',
+                request_serializer=tiergate_dot_v1_dot_storage__pb2.GetUploadRequest.SerializeToString,
+                response_deserializer=tiergate_dot_v1_dot_storage__pb2.GetUploadResponse.FromString,
+                _registered_method=True)
+        self.ListUploads = channel.unary_unary(
+                '/tiergate.v1.RemoteStorageService/ListUploads',
+                request_serializer=tiergate_dot_v1_dot_storage__pb2.ListUploadsRequest.SerializeToString,
+                response_deserializer=tiergate_dot_v1_dot_storage__pb2.ListUploadsResponse.FromString,
+                _registered_method=True)
+        self.AbortUpload = channel.unary_unary(
+                '/tiergate.v1.RemoteStorageService/AbortUpload',
+                request_serializer=tiergate_dot_v1_dot_storage__pb2.AbortUploadRequest.SerializeToString,
+                response_deserializer=tiergate_dot_v1_dot_storage__pb2.AbortUploadResponse.FromString,
+                _registered_method=True)
         self.FetchSegment = channel.unary_stream(
                 '/tiergate.v1.RemoteStorageService/FetchSegment',
                 request_serializer=tiergate_dot_v1_dot_storage__pb2.FetchSegmentRequest.SerializeToString,
@@ -63,6 +78,16 @@ class RemoteStorageServiceStub(object):
                 request_serializer=tiergate_dot_v1_dot_storage__pb2.FetchIndexRequest.SerializeToString,
                 response_deserializer=tiergate_dot_v1_dot_storage__pb2.FetchIndexResponse.FromString,
                 _registered_method=True)
+        self.BatchFetchIndexes = channel.unary_unary(
+                '/tiergate.v1.RemoteStorageService/BatchFetchIndexes',
+                request_serializer=tiergate_dot_v1_dot_storage__pb2.BatchFetchIndexesRequest.SerializeToString,
+                response_deserializer=tiergate_dot_v1_dot_storage__pb2.BatchFetchIndexesResponse.FromString,
+                _registered_method=True)
+        self.ResolveSegment = channel.unary_unary(
+                '/tiergate.v1.RemoteStorageService/ResolveSegment',
+                request_serializer=tiergate_dot_v1_dot_storage__pb2.ResolveSegmentRequest.SerializeToString,
+                response_deserializer=tiergate_dot_v1_dot_storage__pb2.ResolveSegmentResponse.FromString,
+                _registered_method=True)
         self.DeleteSegment = channel.unary_unary(
                 '/tiergate.v1.RemoteStorageService/DeleteSegment',
                 request_serializer=tiergate_dot_v1_dot_storage__pb2.DeleteSegmentRequest.SerializeToString,
@@ -72,6 +97,11 @@ class RemoteStorageServiceStub(object):
                 '/tiergate.v1.RemoteStorageService/GetSegmentManifest',
                 request_serializer=tiergate_dot_v1_dot_storage__pb2.GetSegmentManifestRequest.SerializeToString,
                 response_deserializer=tiergate_dot_v1_dot_storage__pb2.GetSegmentManifestResponse.FromString,
+                _registered_method=True)
+        self.VerifySegment = channel.unary_stream(
+                '/tiergate.v1.RemoteStorageService/VerifySegment',
+                request_serializer=tiergate_dot_v1_dot_storage__pb2.VerifySegmentRequest.SerializeToString,
+                response_deserializer=tiergate_dot_v1_dot_storage__pb2.VerifySegmentResponse.FromString,
                 _registered_method=True)
 
 
@@ -95,12 +125,15 @@ class RemoteStorageServiceServicer(object):
     def CopySegment(self, request_iterator, context):
         """Stores a segment: the first message is the header, then chunks, then `finish`, then the client half-closes. Chunks
         of one file come in ascending order without gaps; files may be mixed. There are no acknowledgements on the way;
-        flow control is the transport's. The answer comes when everything is durable and readable.
+        flow control is the transport's, also for an upload over a quota of bytes per second, which is taken slowly. The
+        answer comes when everything is durable and readable.
 
         Idempotent by (segment id, content): the same content again is OK, and may be answered before all chunks were
         read; the client then stops sending. Content is offsets, epochs, file sizes and checksums; event time, broker id,
         state and custom metadata are not compared. A stream that ends without `finish`, or is cancelled or late before it,
-        commits nothing. After `finish` the outcome of a call that is cancelled or late may be either: repeat it.
+        makes nothing readable, but what it brought of a large log is kept for a while: ask GetUpload, on any replica, and
+        send the same header and every file from its committed bytes on. Bytes that are there already may be sent again.
+        After `finish` the outcome of a call that is cancelled or late may be either: repeat it.
 
         condition                                 | code               | reason              | the caller
         ------------------------------------------|--------------------|---------------------|------------------------
@@ -122,18 +155,64 @@ class RemoteStorageServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetUpload(self, request, context):
+        """How far an upload of exactly this content has come, whichever replica took it. An upload that nobody began has no
+        committed bytes.
+
+        A read: idempotent, nothing happens on cancel.
+
+        condition                                | code           | reason           | the caller
+        -----------------------------------------|----------------|------------------|------------------------
+        same id with other content, or the id was
+        deleted or its upload aborted            | ALREADY_EXISTS | SEGMENT_CONFLICT | takes a new segment id
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUploads(self, request, context):
+        """The uploads of a partition that were begun and are not complete, ascending by segment id in text form and digest; of
+        running copies and of abandoned ones alike. Reads the names of all that is stored of the partition.
+
+        A read: idempotent, nothing happens on cancel. A page is valid on any replica, and is not a snapshot.
+
+        condition                   | code               | reason         | the caller
+        ----------------------------|--------------------|----------------|------------------------
+        page token not of this call | INVALID_ARGUMENT   | INVALID_FIELD  | starts over
+        page_size above the limit   | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for smaller pages
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AbortUpload(self, request, context):
+        """Ends every upload of a segment that is not complete: what was brought is removed, and a copy still under way can no
+        longer complete. The id is spent; a new attempt takes a new one. A complete segment is left alone.
+
+        Idempotent by segment id: no upload is OK. After a failure, or on cancel or time-out, some of it may be left,
+        unreadable: repeat the call. No conditions of its own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def FetchSegment(self, request, context):
         """Bytes of the log from `offset`, at most `length` of them. At least one message comes; fewer bytes than asked with
         status OK means the end of the segment. Verified against the stored checksums before a byte leaves.
 
-        A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough.
+        A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough. What is over a
+        quota of bytes per second comes late; what would come too late ends the stream, also in its middle.
 
-        condition                            | code         | reason                                 | the caller
-        -------------------------------------|--------------|----------------------------------------|---------------
-        no such segment, or not complete     | NOT_FOUND    | SEGMENT_NOT_FOUND                      | takes it as gone
-        offset beyond the end (the end is OK)| OUT_OF_RANGE | OFFSET_OUT_OF_RANGE {earliest, latest} | asks within
+        condition                            | code               | reason              | the caller
+        -------------------------------------|--------------------|---------------------|----------------------------
+        no such segment, or not complete     | NOT_FOUND          | SEGMENT_NOT_FOUND   | takes it as gone
+        offset beyond the end (the end is OK)| OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | asks within
+        |                    |                     | {earliest, latest}
+        number of downloads above the limit  | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
+        over a quota, beyond the server's
+        waiting time                         | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | resumes as RetryInfo says
         nothing read for the server's stall
-        time                                 | CANCELLED    | (none)                                 | resumes
+        time                                 | CANCELLED          | (none)              | resumes
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -145,12 +224,57 @@ class RemoteStorageServiceServicer(object):
 
         A read: idempotent, nothing happens on cancel.
 
-        condition                             | code             | reason              | the caller
-        --------------------------------------|------------------|---------------------|------------------------------
-        file is LOG                           | INVALID_ARGUMENT | INVALID_FIELD       | uses FetchSegment
-        no such segment, or not complete      | NOT_FOUND        | SEGMENT_NOT_FOUND   | takes it as gone
-        segment has no such index             | NOT_FOUND        | INDEX_NOT_FOUND     | for TXN_INDEX: none aborted
-        offset beyond the end (the end is OK) | OUT_OF_RANGE     | OFFSET_OUT_OF_RANGE | asks within
+        condition                             | code               | reason              | the caller
+        --------------------------------------|--------------------|---------------------|----------------------------
+        file is LOG                           | INVALID_ARGUMENT   | INVALID_FIELD       | uses FetchSegment
+        no such segment, or not complete      | NOT_FOUND          | SEGMENT_NOT_FOUND   | takes it as gone
+        segment has no such index             | NOT_FOUND          | INDEX_NOT_FOUND     | for TXN_INDEX: none aborted
+        offset beyond the end (the end is OK) | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | asks within
+        over a quota, beyond the server's
+        waiting time                          | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BatchFetchIndexes(self, request, context):
+        """Several whole indexes in one answer, in the order asked, each with a status of its own.
+
+        An answer is at most 4194304 bytes long, or the server's `message_bytes` limit where that is less.
+
+        A read: idempotent, nothing happens on cancel. Conditions of an item are those of FetchIndex and of the service, in
+        its status: one that fails leaves the others as they are. Besides:
+
+        condition                              | code               | reason         | the caller
+        ---------------------------------------|--------------------|----------------|-----------------------------
+        no items                               | INVALID_ARGUMENT   | INVALID_FIELD  | asks for something
+        more items than the server's
+        `batch_indexes` limit                  | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for {value} at a time
+        an item no longer fits into the answer
+        (in its status)                        | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for it by FetchIndex
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResolveSegment(self, request, context):
+        """Where to read the files of a segment without this service: a URL for each, with all that is needed to verify what
+        comes from there. Read the log in whole blocks of 1048576 bytes and compare each with `log_block_crc32c` of the
+        manifest before using a byte; compare an index with its file's checksum. A URL grants what it names to whoever has
+        it until it expires: keep it out of logs. Servers that offer this name the feature "direct".
+
+        Ask again before the URLs expire, and when the store answers 403 (they expired early, with the credentials that
+        signed them) or 404 (the segment was deleted; when this call still finds it, bytes are lost). Keep an answer for 5 s
+        at most when you begin to read, so that a deleted segment is noticed. Bytes that are read from the store count towards
+        no quota of this service.
+
+        A read: idempotent, nothing happens on cancel.
+
+        condition                              | code             | reason            | the caller
+        ---------------------------------------|------------------|-------------------|--------------------------
+        `valid_seconds` negative               | INVALID_ARGUMENT | INVALID_FIELD     | corrects it
+        no such segment, or not complete       | NOT_FOUND        | SEGMENT_NOT_FOUND | takes it as gone
+        the store that holds it gives no URLs  | UNIMPLEMENTED    | (none)            | reads through the service
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -180,6 +304,26 @@ class RemoteStorageServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def VerifySegment(self, request, context):
+        """Reads everything that is stored of a segment again and compares it with the manifest, on the server. Messages tell
+        how far it is: one at once, then one every 64 MiB or second. What differs or is missing is told, and the reading goes
+        on; stored bytes that do not match are therefore no error of this call. The last message has `verified_bytes` =
+        `total_bytes`; without it the segment was not verified.
+
+        A read: idempotent; the reading ends on cancel.
+
+        condition                         | code               | reason            | the caller
+        ----------------------------------|--------------------|-------------------|-----------------------------------
+        no such segment, or not complete;
+        deleted meanwhile                 | NOT_FOUND          | SEGMENT_NOT_FOUND | takes it as gone
+        the manifest itself is damaged    | DATA_LOSS          | CHECKSUM_MISMATCH | alerts: nothing is left to compare
+        number of downloads, among which
+        this counts, above the limit      | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED    | waits as RetryInfo says
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RemoteStorageServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -187,6 +331,21 @@ def add_RemoteStorageServiceServicer_to_server(servicer, server):
                     servicer.CopySegment,
                     request_deserializer=tiergate_dot_v1_dot_storage__pb2.CopySegmentRequest.FromString,
                     response_serializer=tiergate_dot_v1_dot_storage__pb2.CopySegmentResponse.SerializeToString,
+            ),
+            'GetUpload': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetUpload,
+                    request_deserializer=tiergate_dot_v1_dot_storage__pb2.GetUploadRequest.FromString,
+                    response_serializer=tiergate_dot_v1_dot_storage__pb2.GetUploadResponse.SerializeToString,
+            ),
+            'ListUploads': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUploads,
+                    request_deserializer=tiergate_dot_v1_dot_storage__pb2.ListUploadsRequest.FromString,
+                    response_serializer=tiergate_dot_v1_dot_storage__pb2.ListUploadsResponse.SerializeToString,
+            ),
+            'AbortUpload': grpc.unary_unary_rpc_method_handler(
+                    servicer.AbortUpload,
+                    request_deserializer=tiergate_dot_v1_dot_storage__pb2.AbortUploadRequest.FromString,
+                    response_serializer=tiergate_dot_v1_dot_storage__pb2.AbortUploadResponse.SerializeToString,
             ),
             'FetchSegment': grpc.unary_stream_rpc_method_handler(
                     servicer.FetchSegment,
@@ -198,6 +357,16 @@ def add_RemoteStorageServiceServicer_to_server(servicer, server):
                     request_deserializer=tiergate_dot_v1_dot_storage__pb2.FetchIndexRequest.FromString,
                     response_serializer=tiergate_dot_v1_dot_storage__pb2.FetchIndexResponse.SerializeToString,
             ),
+            'BatchFetchIndexes': grpc.unary_unary_rpc_method_handler(
+                    servicer.BatchFetchIndexes,
+                    request_deserializer=tiergate_dot_v1_dot_storage__pb2.BatchFetchIndexesRequest.FromString,
+                    response_serializer=tiergate_dot_v1_dot_storage__pb2.BatchFetchIndexesResponse.SerializeToString,
+            ),
+            'ResolveSegment': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResolveSegment,
+                    request_deserializer=tiergate_dot_v1_dot_storage__pb2.ResolveSegmentRequest.FromString,
+                    response_serializer=tiergate_dot_v1_dot_storage__pb2.ResolveSegmentResponse.SerializeToString,
+            ),
             'DeleteSegment': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteSegment,
                     request_deserializer=tiergate_dot_v1_dot_storage__pb2.DeleteSegmentRequest.FromString,
@@ -207,6 +376,11 @@ def add_RemoteStorageServiceServicer_to_server(servicer, server):
                     servicer.GetSegmentManifest,
                     request_deserializer=tiergate_dot_v1_dot_storage__pb2.GetSegmentManifestRequest.FromString,
                     response_serializer=tiergate_dot_v1_dot_storage__pb2.GetSegmentManifestResponse.SerializeToString,
+            ),
+            'VerifySegment': grpc.unary_stream_rpc_method_handler(
+                    servicer.VerifySegment,
+                    request_deserializer=tiergate_dot_v1_dot_storage__pb2.VerifySegmentRequest.FromString,
+                    response_serializer=tiergate_dot_v1_dot_storage__pb2.VerifySegmentResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -250,6 +424,87 @@ class RemoteStorageService(object):
             '/tiergate.v1.RemoteStorageService/CopySegment',
             tiergate_dot_v1_dot_storage__pb2.CopySegmentRequest.SerializeToString,
             tiergate_dot_v1_dot_storage__pb2.CopySegmentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetUpload(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiergate.v1.RemoteStorageService/GetUpload',
+            tiergate_dot_v1_dot_storage__pb2.GetUploadRequest.SerializeToString,
+            tiergate_dot_v1_dot_storage__pb2.GetUploadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUploads(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiergate.v1.RemoteStorageService/ListUploads',
+            tiergate_dot_v1_dot_storage__pb2.ListUploadsRequest.SerializeToString,
+            tiergate_dot_v1_dot_storage__pb2.ListUploadsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AbortUpload(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiergate.v1.RemoteStorageService/AbortUpload',
+            tiergate_dot_v1_dot_storage__pb2.AbortUploadRequest.SerializeToString,
+            tiergate_dot_v1_dot_storage__pb2.AbortUploadResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -315,6 +570,60 @@ class RemoteStorageService(object):
             _registered_method=True)
 
     @staticmethod
+    def BatchFetchIndexes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiergate.v1.RemoteStorageService/BatchFetchIndexes',
+            tiergate_dot_v1_dot_storage__pb2.BatchFetchIndexesRequest.SerializeToString,
+            tiergate_dot_v1_dot_storage__pb2.BatchFetchIndexesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResolveSegment(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tiergate.v1.RemoteStorageService/ResolveSegment',
+            tiergate_dot_v1_dot_storage__pb2.ResolveSegmentRequest.SerializeToString,
+            tiergate_dot_v1_dot_storage__pb2.ResolveSegmentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DeleteSegment(request,
             target,
             options=(),
@@ -358,6 +667,33 @@ class RemoteStorageService(object):
             '/tiergate.v1.RemoteStorageService/GetSegmentManifest',
             tiergate_dot_v1_dot_storage__pb2.GetSegmentManifestRequest.SerializeToString,
             tiergate_dot_v1_dot_storage__pb2.GetSegmentManifestResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def VerifySegment(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tiergate.v1.RemoteStorageService/VerifySegment',
+            tiergate_dot_v1_dot_storage__pb2.VerifySegmentRequest.SerializeToString,
+            tiergate_dot_v1_dot_storage__pb2.VerifySegmentResponse.FromString,
             options,
             channel_credentials,
             insecure,

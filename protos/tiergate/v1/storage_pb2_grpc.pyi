@@ -41,12 +41,15 @@ class RemoteStorageServiceStub:
     ]
     """Stores a segment: the first message is the header, then chunks, then `finish`, then the client half-closes. Chunks
     of one file come in ascending order without gaps; files may be mixed. There are no acknowledgements on the way;
-    flow control is the transport's. The answer comes when everything is durable and readable.
+    flow control is the transport's, also for an upload over a quota of bytes per second, which is taken slowly. The
+    answer comes when everything is durable and readable.
 
     Idempotent by (segment id, content): the same content again is OK, and may be answered before all chunks were
     read; the client then stops sending. Content is offsets, epochs, file sizes and checksums; event time, broker id,
     state and custom metadata are not compared. A stream that ends without `finish`, or is cancelled or late before it,
-    commits nothing. After `finish` the outcome of a call that is cancelled or late may be either: repeat it.
+    makes nothing readable, but what it brought of a large log is kept for a while: ask GetUpload, on any replica, and
+    send the same header and every file from its committed bytes on. Bytes that are there already may be sent again.
+    After `finish` the outcome of a call that is cancelled or late may be either: repeat it.
 
       condition                                 | code               | reason              | the caller
       ------------------------------------------|--------------------|---------------------|------------------------
@@ -65,6 +68,47 @@ class RemoteStorageServiceStub:
       nothing sent for the server's stall time  | CANCELLED          | (none)              | starts over
     """
 
+    GetUpload: grpc.UnaryUnaryMultiCallable[
+        tiergate.v1.storage_pb2.GetUploadRequest,
+        tiergate.v1.storage_pb2.GetUploadResponse,
+    ]
+    """How far an upload of exactly this content has come, whichever replica took it. An upload that nobody began has no
+    committed bytes.
+
+    A read: idempotent, nothing happens on cancel.
+
+      condition                                | code           | reason           | the caller
+      -----------------------------------------|----------------|------------------|------------------------
+      same id with other content, or the id was
+      deleted or its upload aborted            | ALREADY_EXISTS | SEGMENT_CONFLICT | takes a new segment id
+    """
+
+    ListUploads: grpc.UnaryUnaryMultiCallable[
+        tiergate.v1.storage_pb2.ListUploadsRequest,
+        tiergate.v1.storage_pb2.ListUploadsResponse,
+    ]
+    """The uploads of a partition that were begun and are not complete, ascending by segment id in text form and digest; of
+    running copies and of abandoned ones alike. Reads the names of all that is stored of the partition.
+
+    A read: idempotent, nothing happens on cancel. A page is valid on any replica, and is not a snapshot.
+
+      condition                   | code               | reason         | the caller
+      ----------------------------|--------------------|----------------|------------------------
+      page token not of this call | INVALID_ARGUMENT   | INVALID_FIELD  | starts over
+      page_size above the limit   | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for smaller pages
+    """
+
+    AbortUpload: grpc.UnaryUnaryMultiCallable[
+        tiergate.v1.storage_pb2.AbortUploadRequest,
+        tiergate.v1.storage_pb2.AbortUploadResponse,
+    ]
+    """Ends every upload of a segment that is not complete: what was brought is removed, and a copy still under way can no
+    longer complete. The id is spent; a new attempt takes a new one. A complete segment is left alone.
+
+    Idempotent by segment id: no upload is OK. After a failure, or on cancel or time-out, some of it may be left,
+    unreadable: repeat the call. No conditions of its own.
+    """
+
     FetchSegment: grpc.UnaryStreamMultiCallable[
         tiergate.v1.storage_pb2.FetchSegmentRequest,
         tiergate.v1.storage_pb2.FetchSegmentResponse,
@@ -72,14 +116,19 @@ class RemoteStorageServiceStub:
     """Bytes of the log from `offset`, at most `length` of them. At least one message comes; fewer bytes than asked with
     status OK means the end of the segment. Verified against the stored checksums before a byte leaves.
 
-    A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough.
+    A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough. What is over a
+    quota of bytes per second comes late; what would come too late ends the stream, also in its middle.
 
-      condition                            | code         | reason                                 | the caller
-      -------------------------------------|--------------|----------------------------------------|---------------
-      no such segment, or not complete     | NOT_FOUND    | SEGMENT_NOT_FOUND                      | takes it as gone
-      offset beyond the end (the end is OK)| OUT_OF_RANGE | OFFSET_OUT_OF_RANGE {earliest, latest} | asks within
+      condition                            | code               | reason              | the caller
+      -------------------------------------|--------------------|---------------------|----------------------------
+      no such segment, or not complete     | NOT_FOUND          | SEGMENT_NOT_FOUND   | takes it as gone
+      offset beyond the end (the end is OK)| OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | asks within
+                                           |                    |                     | {earliest, latest}
+      number of downloads above the limit  | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
+      over a quota, beyond the server's
+      waiting time                         | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | resumes as RetryInfo says
       nothing read for the server's stall
-      time                                 | CANCELLED    | (none)                                 | resumes
+      time                                 | CANCELLED          | (none)              | resumes
     """
 
     FetchIndex: grpc.UnaryUnaryMultiCallable[
@@ -91,12 +140,57 @@ class RemoteStorageServiceStub:
 
     A read: idempotent, nothing happens on cancel.
 
-      condition                             | code             | reason              | the caller
-      --------------------------------------|------------------|---------------------|------------------------------
-      file is LOG                           | INVALID_ARGUMENT | INVALID_FIELD       | uses FetchSegment
-      no such segment, or not complete      | NOT_FOUND        | SEGMENT_NOT_FOUND   | takes it as gone
-      segment has no such index             | NOT_FOUND        | INDEX_NOT_FOUND     | for TXN_INDEX: none aborted
-      offset beyond the end (the end is OK) | OUT_OF_RANGE     | OFFSET_OUT_OF_RANGE | asks within
+      condition                             | code               | reason              | the caller
+      --------------------------------------|--------------------|---------------------|----------------------------
+      file is LOG                           | INVALID_ARGUMENT   | INVALID_FIELD       | uses FetchSegment
+      no such segment, or not complete      | NOT_FOUND          | SEGMENT_NOT_FOUND   | takes it as gone
+      segment has no such index             | NOT_FOUND          | INDEX_NOT_FOUND     | for TXN_INDEX: none aborted
+      offset beyond the end (the end is OK) | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | asks within
+      over a quota, beyond the server's
+      waiting time                          | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
+    """
+
+    BatchFetchIndexes: grpc.UnaryUnaryMultiCallable[
+        tiergate.v1.storage_pb2.BatchFetchIndexesRequest,
+        tiergate.v1.storage_pb2.BatchFetchIndexesResponse,
+    ]
+    """Several whole indexes in one answer, in the order asked, each with a status of its own.
+
+    An answer is at most 4194304 bytes long, or the server's `message_bytes` limit where that is less.
+
+    A read: idempotent, nothing happens on cancel. Conditions of an item are those of FetchIndex and of the service, in
+    its status: one that fails leaves the others as they are. Besides:
+
+      condition                              | code               | reason         | the caller
+      ---------------------------------------|--------------------|----------------|-----------------------------
+      no items                               | INVALID_ARGUMENT   | INVALID_FIELD  | asks for something
+      more items than the server's
+      `batch_indexes` limit                  | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for {value} at a time
+      an item no longer fits into the answer
+      (in its status)                        | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for it by FetchIndex
+    """
+
+    ResolveSegment: grpc.UnaryUnaryMultiCallable[
+        tiergate.v1.storage_pb2.ResolveSegmentRequest,
+        tiergate.v1.storage_pb2.ResolveSegmentResponse,
+    ]
+    """Where to read the files of a segment without this service: a URL for each, with all that is needed to verify what
+    comes from there. Read the log in whole blocks of 1048576 bytes and compare each with `log_block_crc32c` of the
+    manifest before using a byte; compare an index with its file's checksum. A URL grants what it names to whoever has
+    it until it expires: keep it out of logs. Servers that offer this name the feature "direct".
+
+    Ask again before the URLs expire, and when the store answers 403 (they expired early, with the credentials that
+    signed them) or 404 (the segment was deleted; when this call still finds it, bytes are lost). Keep an answer for 5 s
+    at most when you begin to read, so that a deleted segment is noticed. Bytes that are read from the store count towards
+    no quota of this service.
+
+    A read: idempotent, nothing happens on cancel.
+
+      condition                              | code             | reason            | the caller
+      ---------------------------------------|------------------|-------------------|--------------------------
+      `valid_seconds` negative               | INVALID_ARGUMENT | INVALID_FIELD     | corrects it
+      no such segment, or not complete       | NOT_FOUND        | SEGMENT_NOT_FOUND | takes it as gone
+      the store that holds it gives no URLs  | UNIMPLEMENTED    | (none)            | reads through the service
     """
 
     DeleteSegment: grpc.UnaryUnaryMultiCallable[
@@ -123,6 +217,26 @@ class RemoteStorageServiceStub:
       no such segment, or not complete | NOT_FOUND | SEGMENT_NOT_FOUND | takes it as gone
     """
 
+    VerifySegment: grpc.UnaryStreamMultiCallable[
+        tiergate.v1.storage_pb2.VerifySegmentRequest,
+        tiergate.v1.storage_pb2.VerifySegmentResponse,
+    ]
+    """Reads everything that is stored of a segment again and compares it with the manifest, on the server. Messages tell
+    how far it is: one at once, then one every 64 MiB or second. What differs or is missing is told, and the reading goes
+    on; stored bytes that do not match are therefore no error of this call. The last message has `verified_bytes` =
+    `total_bytes`; without it the segment was not verified.
+
+    A read: idempotent; the reading ends on cancel.
+
+      condition                         | code               | reason            | the caller
+      ----------------------------------|--------------------|-------------------|-----------------------------------
+      no such segment, or not complete;
+      deleted meanwhile                 | NOT_FOUND          | SEGMENT_NOT_FOUND | takes it as gone
+      the manifest itself is damaged    | DATA_LOSS          | CHECKSUM_MISMATCH | alerts: nothing is left to compare
+      number of downloads, among which
+      this counts, above the limit      | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED    | waits as RetryInfo says
+    """
+
 class RemoteStorageServiceAsyncStub:
     """The bytes of segments and their indexes: Kafka's RemoteStorageManager as a service. Served by the segment plane.
 
@@ -146,12 +260,15 @@ class RemoteStorageServiceAsyncStub:
     ]
     """Stores a segment: the first message is the header, then chunks, then `finish`, then the client half-closes. Chunks
     of one file come in ascending order without gaps; files may be mixed. There are no acknowledgements on the way;
-    flow control is the transport's. The answer comes when everything is durable and readable.
+    flow control is the transport's, also for an upload over a quota of bytes per second, which is taken slowly. The
+    answer comes when everything is durable and readable.
 
     Idempotent by (segment id, content): the same content again is OK, and may be answered before all chunks were
     read; the client then stops sending. Content is offsets, epochs, file sizes and checksums; event time, broker id,
     state and custom metadata are not compared. A stream that ends without `finish`, or is cancelled or late before it,
-    commits nothing. After `finish` the outcome of a call that is cancelled or late may be either: repeat it.
+    makes nothing readable, but what it brought of a large log is kept for a while: ask GetUpload, on any replica, and
+    send the same header and every file from its committed bytes on. Bytes that are there already may be sent again.
+    After `finish` the outcome of a call that is cancelled or late may be either: repeat it.
 
       condition                                 | code               | reason              | the caller
       ------------------------------------------|--------------------|---------------------|------------------------
@@ -170,6 +287,47 @@ class RemoteStorageServiceAsyncStub:
       nothing sent for the server's stall time  | CANCELLED          | (none)              | starts over
     """
 
+    GetUpload: grpc.aio.UnaryUnaryMultiCallable[
+        tiergate.v1.storage_pb2.GetUploadRequest,
+        tiergate.v1.storage_pb2.GetUploadResponse,
+    ]
+    """How far an upload of exactly this content has come, whichever replica took it. An upload that nobody began has no
+    committed bytes.
+
+    A read: idempotent, nothing happens on cancel.
+
+      condition                                | code           | reason           | the caller
+      -----------------------------------------|----------------|------------------|------------------------
+      same id with other content, or the id was
+      deleted or its upload aborted            | ALREADY_EXISTS | SEGMENT_CONFLICT | takes a new segment id
+    """
+
+    ListUploads: grpc.aio.UnaryUnaryMultiCallable[
+        tiergate.v1.storage_pb2.ListUploadsRequest,
+        tiergate.v1.storage_pb2.ListUploadsResponse,
+    ]
+    """The uploads of a partition that were begun and are not complete, ascending by segment id in text form and digest; of
+    running copies and of abandoned ones alike. Reads the names of all that is stored of the partition.
+
+    A read: idempotent, nothing happens on cancel. A page is valid on any replica, and is not a snapshot.
+
+      condition                   | code               | reason         | the caller
+      ----------------------------|--------------------|----------------|------------------------
+      page token not of this call | INVALID_ARGUMENT   | INVALID_FIELD  | starts over
+      page_size above the limit   | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for smaller pages
+    """
+
+    AbortUpload: grpc.aio.UnaryUnaryMultiCallable[
+        tiergate.v1.storage_pb2.AbortUploadRequest,
+        tiergate.v1.storage_pb2.AbortUploadResponse,
+    ]
+    """Ends every upload of a segment that is not complete: what was brought is removed, and a copy still under way can no
+    longer complete. The id is spent; a new attempt takes a new one. A complete segment is left alone.
+
+    Idempotent by segment id: no upload is OK. After a failure, or on cancel or time-out, some of it may be left,
+    unreadable: repeat the call. No conditions of its own.
+    """
+
     FetchSegment: grpc.aio.UnaryStreamMultiCallable[
         tiergate.v1.storage_pb2.FetchSegmentRequest,
         tiergate.v1.storage_pb2.FetchSegmentResponse,
@@ -177,14 +335,19 @@ class RemoteStorageServiceAsyncStub:
     """Bytes of the log from `offset`, at most `length` of them. At least one message comes; fewer bytes than asked with
     status OK means the end of the segment. Verified against the stored checksums before a byte leaves.
 
-    A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough.
+    A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough. What is over a
+    quota of bytes per second comes late; what would come too late ends the stream, also in its middle.
 
-      condition                            | code         | reason                                 | the caller
-      -------------------------------------|--------------|----------------------------------------|---------------
-      no such segment, or not complete     | NOT_FOUND    | SEGMENT_NOT_FOUND                      | takes it as gone
-      offset beyond the end (the end is OK)| OUT_OF_RANGE | OFFSET_OUT_OF_RANGE {earliest, latest} | asks within
+      condition                            | code               | reason              | the caller
+      -------------------------------------|--------------------|---------------------|----------------------------
+      no such segment, or not complete     | NOT_FOUND          | SEGMENT_NOT_FOUND   | takes it as gone
+      offset beyond the end (the end is OK)| OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | asks within
+                                           |                    |                     | {earliest, latest}
+      number of downloads above the limit  | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
+      over a quota, beyond the server's
+      waiting time                         | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | resumes as RetryInfo says
       nothing read for the server's stall
-      time                                 | CANCELLED    | (none)                                 | resumes
+      time                                 | CANCELLED          | (none)              | resumes
     """
 
     FetchIndex: grpc.aio.UnaryUnaryMultiCallable[
@@ -196,12 +359,57 @@ class RemoteStorageServiceAsyncStub:
 
     A read: idempotent, nothing happens on cancel.
 
-      condition                             | code             | reason              | the caller
-      --------------------------------------|------------------|---------------------|------------------------------
-      file is LOG                           | INVALID_ARGUMENT | INVALID_FIELD       | uses FetchSegment
-      no such segment, or not complete      | NOT_FOUND        | SEGMENT_NOT_FOUND   | takes it as gone
-      segment has no such index             | NOT_FOUND        | INDEX_NOT_FOUND     | for TXN_INDEX: none aborted
-      offset beyond the end (the end is OK) | OUT_OF_RANGE     | OFFSET_OUT_OF_RANGE | asks within
+      condition                             | code               | reason              | the caller
+      --------------------------------------|--------------------|---------------------|----------------------------
+      file is LOG                           | INVALID_ARGUMENT   | INVALID_FIELD       | uses FetchSegment
+      no such segment, or not complete      | NOT_FOUND          | SEGMENT_NOT_FOUND   | takes it as gone
+      segment has no such index             | NOT_FOUND          | INDEX_NOT_FOUND     | for TXN_INDEX: none aborted
+      offset beyond the end (the end is OK) | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | asks within
+      over a quota, beyond the server's
+      waiting time                          | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
+    """
+
+    BatchFetchIndexes: grpc.aio.UnaryUnaryMultiCallable[
+        tiergate.v1.storage_pb2.BatchFetchIndexesRequest,
+        tiergate.v1.storage_pb2.BatchFetchIndexesResponse,
+    ]
+    """Several whole indexes in one answer, in the order asked, each with a status of its own.
+
+    An answer is at most 4194304 bytes long, or the server's `message_bytes` limit where that is less.
+
+    A read: idempotent, nothing happens on cancel. Conditions of an item are those of FetchIndex and of the service, in
+    its status: one that fails leaves the others as they are. Besides:
+
+      condition                              | code               | reason         | the caller
+      ---------------------------------------|--------------------|----------------|-----------------------------
+      no items                               | INVALID_ARGUMENT   | INVALID_FIELD  | asks for something
+      more items than the server's
+      `batch_indexes` limit                  | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for {value} at a time
+      an item no longer fits into the answer
+      (in its status)                        | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for it by FetchIndex
+    """
+
+    ResolveSegment: grpc.aio.UnaryUnaryMultiCallable[
+        tiergate.v1.storage_pb2.ResolveSegmentRequest,
+        tiergate.v1.storage_pb2.ResolveSegmentResponse,
+    ]
+    """Where to read the files of a segment without this service: a URL for each, with all that is needed to verify what
+    comes from there. Read the log in whole blocks of 1048576 bytes and compare each with `log_block_crc32c` of the
+    manifest before using a byte; compare an index with its file's checksum. A URL grants what it names to whoever has
+    it until it expires: keep it out of logs. Servers that offer this name the feature "direct".
+
+    Ask again before the URLs expire, and when the store answers 403 (they expired early, with the credentials that
+    signed them) or 404 (the segment was deleted; when this call still finds it, bytes are lost). Keep an answer for 5 s
+    at most when you begin to read, so that a deleted segment is noticed. Bytes that are read from the store count towards
+    no quota of this service.
+
+    A read: idempotent, nothing happens on cancel.
+
+      condition                              | code             | reason            | the caller
+      ---------------------------------------|------------------|-------------------|--------------------------
+      `valid_seconds` negative               | INVALID_ARGUMENT | INVALID_FIELD     | corrects it
+      no such segment, or not complete       | NOT_FOUND        | SEGMENT_NOT_FOUND | takes it as gone
+      the store that holds it gives no URLs  | UNIMPLEMENTED    | (none)            | reads through the service
     """
 
     DeleteSegment: grpc.aio.UnaryUnaryMultiCallable[
@@ -226,6 +434,26 @@ class RemoteStorageServiceAsyncStub:
       condition                        | code      | reason            | the caller
       ---------------------------------|-----------|-------------------|------------------
       no such segment, or not complete | NOT_FOUND | SEGMENT_NOT_FOUND | takes it as gone
+    """
+
+    VerifySegment: grpc.aio.UnaryStreamMultiCallable[
+        tiergate.v1.storage_pb2.VerifySegmentRequest,
+        tiergate.v1.storage_pb2.VerifySegmentResponse,
+    ]
+    """Reads everything that is stored of a segment again and compares it with the manifest, on the server. Messages tell
+    how far it is: one at once, then one every 64 MiB or second. What differs or is missing is told, and the reading goes
+    on; stored bytes that do not match are therefore no error of this call. The last message has `verified_bytes` =
+    `total_bytes`; without it the segment was not verified.
+
+    A read: idempotent; the reading ends on cancel.
+
+      condition                         | code               | reason            | the caller
+      ----------------------------------|--------------------|-------------------|-----------------------------------
+      no such segment, or not complete;
+      deleted meanwhile                 | NOT_FOUND          | SEGMENT_NOT_FOUND | takes it as gone
+      the manifest itself is damaged    | DATA_LOSS          | CHECKSUM_MISMATCH | alerts: nothing is left to compare
+      number of downloads, among which
+      this counts, above the limit      | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED    | waits as RetryInfo says
     """
 
 class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
@@ -253,12 +481,15 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
     ) -> typing.Union[tiergate.v1.storage_pb2.CopySegmentResponse, collections.abc.Awaitable[tiergate.v1.storage_pb2.CopySegmentResponse]]:
         """Stores a segment: the first message is the header, then chunks, then `finish`, then the client half-closes. Chunks
         of one file come in ascending order without gaps; files may be mixed. There are no acknowledgements on the way;
-        flow control is the transport's. The answer comes when everything is durable and readable.
+        flow control is the transport's, also for an upload over a quota of bytes per second, which is taken slowly. The
+        answer comes when everything is durable and readable.
 
         Idempotent by (segment id, content): the same content again is OK, and may be answered before all chunks were
         read; the client then stops sending. Content is offsets, epochs, file sizes and checksums; event time, broker id,
         state and custom metadata are not compared. A stream that ends without `finish`, or is cancelled or late before it,
-        commits nothing. After `finish` the outcome of a call that is cancelled or late may be either: repeat it.
+        makes nothing readable, but what it brought of a large log is kept for a while: ask GetUpload, on any replica, and
+        send the same header and every file from its committed bytes on. Bytes that are there already may be sent again.
+        After `finish` the outcome of a call that is cancelled or late may be either: repeat it.
 
           condition                                 | code               | reason              | the caller
           ------------------------------------------|--------------------|---------------------|------------------------
@@ -278,6 +509,53 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
         """
 
     @abc.abstractmethod
+    def GetUpload(
+        self,
+        request: tiergate.v1.storage_pb2.GetUploadRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tiergate.v1.storage_pb2.GetUploadResponse, collections.abc.Awaitable[tiergate.v1.storage_pb2.GetUploadResponse]]:
+        """How far an upload of exactly this content has come, whichever replica took it. An upload that nobody began has no
+        committed bytes.
+
+        A read: idempotent, nothing happens on cancel.
+
+          condition                                | code           | reason           | the caller
+          -----------------------------------------|----------------|------------------|------------------------
+          same id with other content, or the id was
+          deleted or its upload aborted            | ALREADY_EXISTS | SEGMENT_CONFLICT | takes a new segment id
+        """
+
+    @abc.abstractmethod
+    def ListUploads(
+        self,
+        request: tiergate.v1.storage_pb2.ListUploadsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tiergate.v1.storage_pb2.ListUploadsResponse, collections.abc.Awaitable[tiergate.v1.storage_pb2.ListUploadsResponse]]:
+        """The uploads of a partition that were begun and are not complete, ascending by segment id in text form and digest; of
+        running copies and of abandoned ones alike. Reads the names of all that is stored of the partition.
+
+        A read: idempotent, nothing happens on cancel. A page is valid on any replica, and is not a snapshot.
+
+          condition                   | code               | reason         | the caller
+          ----------------------------|--------------------|----------------|------------------------
+          page token not of this call | INVALID_ARGUMENT   | INVALID_FIELD  | starts over
+          page_size above the limit   | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for smaller pages
+        """
+
+    @abc.abstractmethod
+    def AbortUpload(
+        self,
+        request: tiergate.v1.storage_pb2.AbortUploadRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tiergate.v1.storage_pb2.AbortUploadResponse, collections.abc.Awaitable[tiergate.v1.storage_pb2.AbortUploadResponse]]:
+        """Ends every upload of a segment that is not complete: what was brought is removed, and a copy still under way can no
+        longer complete. The id is spent; a new attempt takes a new one. A complete segment is left alone.
+
+        Idempotent by segment id: no upload is OK. After a failure, or on cancel or time-out, some of it may be left,
+        unreadable: repeat the call. No conditions of its own.
+        """
+
+    @abc.abstractmethod
     def FetchSegment(
         self,
         request: tiergate.v1.storage_pb2.FetchSegmentRequest,
@@ -286,14 +564,19 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
         """Bytes of the log from `offset`, at most `length` of them. At least one message comes; fewer bytes than asked with
         status OK means the end of the segment. Verified against the stored checksums before a byte leaves.
 
-        A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough.
+        A read: idempotent; resume a broken stream by asking for the rest. Cancel it when you have enough. What is over a
+        quota of bytes per second comes late; what would come too late ends the stream, also in its middle.
 
-          condition                            | code         | reason                                 | the caller
-          -------------------------------------|--------------|----------------------------------------|---------------
-          no such segment, or not complete     | NOT_FOUND    | SEGMENT_NOT_FOUND                      | takes it as gone
-          offset beyond the end (the end is OK)| OUT_OF_RANGE | OFFSET_OUT_OF_RANGE {earliest, latest} | asks within
+          condition                            | code               | reason              | the caller
+          -------------------------------------|--------------------|---------------------|----------------------------
+          no such segment, or not complete     | NOT_FOUND          | SEGMENT_NOT_FOUND   | takes it as gone
+          offset beyond the end (the end is OK)| OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | asks within
+                                               |                    |                     | {earliest, latest}
+          number of downloads above the limit  | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
+          over a quota, beyond the server's
+          waiting time                         | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | resumes as RetryInfo says
           nothing read for the server's stall
-          time                                 | CANCELLED    | (none)                                 | resumes
+          time                                 | CANCELLED          | (none)              | resumes
         """
 
     @abc.abstractmethod
@@ -307,12 +590,61 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
 
         A read: idempotent, nothing happens on cancel.
 
-          condition                             | code             | reason              | the caller
-          --------------------------------------|------------------|---------------------|------------------------------
-          file is LOG                           | INVALID_ARGUMENT | INVALID_FIELD       | uses FetchSegment
-          no such segment, or not complete      | NOT_FOUND        | SEGMENT_NOT_FOUND   | takes it as gone
-          segment has no such index             | NOT_FOUND        | INDEX_NOT_FOUND     | for TXN_INDEX: none aborted
-          offset beyond the end (the end is OK) | OUT_OF_RANGE     | OFFSET_OUT_OF_RANGE | asks within
+          condition                             | code               | reason              | the caller
+          --------------------------------------|--------------------|---------------------|----------------------------
+          file is LOG                           | INVALID_ARGUMENT   | INVALID_FIELD       | uses FetchSegment
+          no such segment, or not complete      | NOT_FOUND          | SEGMENT_NOT_FOUND   | takes it as gone
+          segment has no such index             | NOT_FOUND          | INDEX_NOT_FOUND     | for TXN_INDEX: none aborted
+          offset beyond the end (the end is OK) | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | asks within
+          over a quota, beyond the server's
+          waiting time                          | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
+        """
+
+    @abc.abstractmethod
+    def BatchFetchIndexes(
+        self,
+        request: tiergate.v1.storage_pb2.BatchFetchIndexesRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tiergate.v1.storage_pb2.BatchFetchIndexesResponse, collections.abc.Awaitable[tiergate.v1.storage_pb2.BatchFetchIndexesResponse]]:
+        """Several whole indexes in one answer, in the order asked, each with a status of its own.
+
+        An answer is at most 4194304 bytes long, or the server's `message_bytes` limit where that is less.
+
+        A read: idempotent, nothing happens on cancel. Conditions of an item are those of FetchIndex and of the service, in
+        its status: one that fails leaves the others as they are. Besides:
+
+          condition                              | code               | reason         | the caller
+          ---------------------------------------|--------------------|----------------|-----------------------------
+          no items                               | INVALID_ARGUMENT   | INVALID_FIELD  | asks for something
+          more items than the server's
+          `batch_indexes` limit                  | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for {value} at a time
+          an item no longer fits into the answer
+          (in its status)                        | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED | asks for it by FetchIndex
+        """
+
+    @abc.abstractmethod
+    def ResolveSegment(
+        self,
+        request: tiergate.v1.storage_pb2.ResolveSegmentRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tiergate.v1.storage_pb2.ResolveSegmentResponse, collections.abc.Awaitable[tiergate.v1.storage_pb2.ResolveSegmentResponse]]:
+        """Where to read the files of a segment without this service: a URL for each, with all that is needed to verify what
+        comes from there. Read the log in whole blocks of 1048576 bytes and compare each with `log_block_crc32c` of the
+        manifest before using a byte; compare an index with its file's checksum. A URL grants what it names to whoever has
+        it until it expires: keep it out of logs. Servers that offer this name the feature "direct".
+
+        Ask again before the URLs expire, and when the store answers 403 (they expired early, with the credentials that
+        signed them) or 404 (the segment was deleted; when this call still finds it, bytes are lost). Keep an answer for 5 s
+        at most when you begin to read, so that a deleted segment is noticed. Bytes that are read from the store count towards
+        no quota of this service.
+
+        A read: idempotent, nothing happens on cancel.
+
+          condition                              | code             | reason            | the caller
+          ---------------------------------------|------------------|-------------------|--------------------------
+          `valid_seconds` negative               | INVALID_ARGUMENT | INVALID_FIELD     | corrects it
+          no such segment, or not complete       | NOT_FOUND        | SEGMENT_NOT_FOUND | takes it as gone
+          the store that holds it gives no URLs  | UNIMPLEMENTED    | (none)            | reads through the service
         """
 
     @abc.abstractmethod
@@ -341,6 +673,28 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
           condition                        | code      | reason            | the caller
           ---------------------------------|-----------|-------------------|------------------
           no such segment, or not complete | NOT_FOUND | SEGMENT_NOT_FOUND | takes it as gone
+        """
+
+    @abc.abstractmethod
+    def VerifySegment(
+        self,
+        request: tiergate.v1.storage_pb2.VerifySegmentRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[tiergate.v1.storage_pb2.VerifySegmentResponse], collections.abc.AsyncIterator[tiergate.v1.storage_pb2.VerifySegmentResponse]]:
+        """Reads everything that is stored of a segment again and compares it with the manifest, on the server. Messages tell
+        how far it is: one at once, then one every 64 MiB or second. What differs or is missing is told, and the reading goes
+        on; stored bytes that do not match are therefore no error of this call. The last message has `verified_bytes` =
+        `total_bytes`; without it the segment was not verified.
+
+        A read: idempotent; the reading ends on cancel.
+
+          condition                         | code               | reason            | the caller
+          ----------------------------------|--------------------|-------------------|-----------------------------------
+          no such segment, or not complete;
+          deleted meanwhile                 | NOT_FOUND          | SEGMENT_NOT_FOUND | takes it as gone
+          the manifest itself is damaged    | DATA_LOSS          | CHECKSUM_MISMATCH | alerts: nothing is left to compare
+          number of downloads, among which
+          this counts, above the limit      | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED    | waits as RetryInfo says
         """
 
 def add_RemoteStorageServiceServicer_to_server(servicer: RemoteStorageServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -22,9 +22,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17tiergate/v1/types.proto\x12\x0btiergate.v1\"F\n\x10TopicIdPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\x05\"@\n\x12SegmentLeaderEpoch\x12\x14\n\x0cleader_epoch\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x03\"\xd1\x03\n\x18RemoteLogSegmentMetadata\x12\x30\n\tpartition\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x12\n\nsegment_id\x18\x02 \x01(\x0c\x12\x14\n\x0cstart_offset\x18\x03 \x01(\x03\x12\x12\n\nend_offset\x18\x04 \x01(\x03\x12\x1d\n\x10max_timestamp_ms\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x16\n\tbroker_id\x18\x06 \x01(\x05H\x01\x88\x01\x01\x12\x1a\n\x12\x65vent_timestamp_ms\x18\x07 \x01(\x03\x12\x1a\n\x12segment_size_bytes\x18\x08 \x01(\x03\x12>\n\x15segment_leader_epochs\x18\t \x03(\x0b\x32\x1f.tiergate.v1.SegmentLeaderEpoch\x12\x1c\n\x0f\x63ustom_metadata\x18\n \x01(\x0cH\x02\x88\x01\x01\x12(\n\x05state\x18\x0b \x01(\x0e\x32\x19.tiergate.v1.SegmentState\x12\x17\n\x0ftxn_index_empty\x18\x0c \x01(\x08\x42\x13\n\x11_max_timestamp_msB\x0c\n\n_broker_idB\x12\n\x10_custom_metadata\"\xa5\x01\n\x10\x43onsistencyToken\x12\x0e\n\x06log_id\x18\x01 \x01(\x0c\x12J\n\x0f\x61pplied_offsets\x18\x02 \x03(\x0b\x32\x31.tiergate.v1.ConsistencyToken.AppliedOffsetsEntry\x1a\x35\n\x13\x41ppliedOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"a\n\x13SegmentFileChecksum\x12&\n\x04\x66ile\x18\x01 \x01(\x0e\x32\x18.tiergate.v1.SegmentFile\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06\x63rc32c\x18\x03 \x01(\x07\"\x95\x01\n\x0fSegmentManifest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\x12/\n\x05\x66iles\x18\x02 \x03(\x0b\x32 .tiergate.v1.SegmentFileChecksum\x12\x18\n\x10log_block_crc32c\x18\x03 \x03(\x07*\xb3\x01\n\x0cSegmentState\x12\x1d\n\x19SEGMENT_STATE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aSEGMENT_STATE_COPY_STARTED\x10\x01\x12\x1f\n\x1bSEGMENT_STATE_COPY_FINISHED\x10\x02\x12 \n\x1cSEGMENT_STATE_DELETE_STARTED\x10\x03\x12!\n\x1dSEGMENT_STATE_DELETE_FINISHED\x10\x04*\xdc\x01\n\x0bSegmentFile\x12\x1c\n\x18SEGMENT_FILE_UNSPECIFIED\x10\x00\x12\x14\n\x10SEGMENT_FILE_LOG\x10\x01\x12\x1d\n\x19SEGMENT_FILE_OFFSET_INDEX\x10\x02\x12\x1b\n\x17SEGMENT_FILE_TIME_INDEX\x10\x03\x12\"\n\x1eSEGMENT_FILE_PRODUCER_SNAPSHOT\x10\x04\x12\x1d\n\x19SEGMENT_FILE_LEADER_EPOCH\x10\x05\x12\x1a\n\x16SEGMENT_FILE_TXN_INDEX\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17tiergate/v1/types.proto\x12\x0btiergate.v1\x1a google/protobuf/descriptor.proto\"F\n\x10TopicIdPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\x05\"@\n\x12SegmentLeaderEpoch\x12\x14\n\x0cleader_epoch\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x03\"\xd1\x03\n\x18RemoteLogSegmentMetadata\x12\x30\n\tpartition\x18\x01 \x01(\x0b\x32\x1d.tiergate.v1.TopicIdPartition\x12\x12\n\nsegment_id\x18\x02 \x01(\x0c\x12\x14\n\x0cstart_offset\x18\x03 \x01(\x03\x12\x12\n\nend_offset\x18\x04 \x01(\x03\x12\x1d\n\x10max_timestamp_ms\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x16\n\tbroker_id\x18\x06 \x01(\x05H\x01\x88\x01\x01\x12\x1a\n\x12\x65vent_timestamp_ms\x18\x07 \x01(\x03\x12\x1a\n\x12segment_size_bytes\x18\x08 \x01(\x03\x12>\n\x15segment_leader_epochs\x18\t \x03(\x0b\x32\x1f.tiergate.v1.SegmentLeaderEpoch\x12\x1c\n\x0f\x63ustom_metadata\x18\n \x01(\x0cH\x02\x88\x01\x01\x12(\n\x05state\x18\x0b \x01(\x0e\x32\x19.tiergate.v1.SegmentState\x12\x17\n\x0ftxn_index_empty\x18\x0c \x01(\x08\x42\x13\n\x11_max_timestamp_msB\x0c\n\n_broker_idB\x12\n\x10_custom_metadata\"\xa5\x01\n\x10\x43onsistencyToken\x12\x0e\n\x06log_id\x18\x01 \x01(\x0c\x12J\n\x0f\x61pplied_offsets\x18\x02 \x03(\x0b\x32\x31.tiergate.v1.ConsistencyToken.AppliedOffsetsEntry\x1a\x35\n\x13\x41ppliedOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"a\n\x13SegmentFileChecksum\x12&\n\x04\x66ile\x18\x01 \x01(\x0e\x32\x18.tiergate.v1.SegmentFile\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06\x63rc32c\x18\x03 \x01(\x07\"\x95\x01\n\x0fSegmentManifest\x12\x37\n\x08metadata\x18\x01 \x01(\x0b\x32%.tiergate.v1.RemoteLogSegmentMetadata\x12/\n\x05\x66iles\x18\x02 \x03(\x0b\x32 .tiergate.v1.SegmentFileChecksum\x12\x18\n\x10log_block_crc32c\x18\x03 \x03(\x07*\xb3\x01\n\x0cSegmentState\x12\x1d\n\x19SEGMENT_STATE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aSEGMENT_STATE_COPY_STARTED\x10\x01\x12\x1f\n\x1bSEGMENT_STATE_COPY_FINISHED\x10\x02\x12 \n\x1cSEGMENT_STATE_DELETE_STARTED\x10\x03\x12!\n\x1dSEGMENT_STATE_DELETE_FINISHED\x10\x04*\xdc\x01\n\x0bSegmentFile\x12\x1c\n\x18SEGMENT_FILE_UNSPECIFIED\x10\x00\x12\x14\n\x10SEGMENT_FILE_LOG\x10\x01\x12\x1d\n\x19SEGMENT_FILE_OFFSET_INDEX\x10\x02\x12\x1b\n\x17SEGMENT_FILE_TIME_INDEX\x10\x03\x12\"\n\x1eSEGMENT_FILE_PRODUCER_SNAPSHOT\x10\x04\x12\x1d\n\x19SEGMENT_FILE_LEADER_EPOCH\x10\x05\x12\x1a\n\x16SEGMENT_FILE_TXN_INDEX\x10\x06:2\n\tsensitive\x12\x1d.google.protobuf.FieldOptions\x18\xb8\xc0\x03 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,22 +34,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CONSISTENCYTOKEN_APPLIEDOFFSETSENTRY']._loaded_options = None
   _globals['_CONSISTENCYTOKEN_APPLIEDOFFSETSENTRY']._serialized_options = b'8\001'
-  _globals['_SEGMENTSTATE']._serialized_start=1066
-  _globals['_SEGMENTSTATE']._serialized_end=1245
-  _globals['_SEGMENTFILE']._serialized_start=1248
-  _globals['_SEGMENTFILE']._serialized_end=1468
-  _globals['_TOPICIDPARTITION']._serialized_start=40
-  _globals['_TOPICIDPARTITION']._serialized_end=110
-  _globals['_SEGMENTLEADEREPOCH']._serialized_start=112
-  _globals['_SEGMENTLEADEREPOCH']._serialized_end=176
-  _globals['_REMOTELOGSEGMENTMETADATA']._serialized_start=179
-  _globals['_REMOTELOGSEGMENTMETADATA']._serialized_end=644
-  _globals['_CONSISTENCYTOKEN']._serialized_start=647
-  _globals['_CONSISTENCYTOKEN']._serialized_end=812
-  _globals['_CONSISTENCYTOKEN_APPLIEDOFFSETSENTRY']._serialized_start=759
-  _globals['_CONSISTENCYTOKEN_APPLIEDOFFSETSENTRY']._serialized_end=812
-  _globals['_SEGMENTFILECHECKSUM']._serialized_start=814
-  _globals['_SEGMENTFILECHECKSUM']._serialized_end=911
-  _globals['_SEGMENTMANIFEST']._serialized_start=914
-  _globals['_SEGMENTMANIFEST']._serialized_end=1063
+  _globals['_SEGMENTSTATE']._serialized_start=1100
+  _globals['_SEGMENTSTATE']._serialized_end=1279
+  _globals['_SEGMENTFILE']._serialized_start=1282
+  _globals['_SEGMENTFILE']._serialized_end=1502
+  _globals['_TOPICIDPARTITION']._serialized_start=74
+  _globals['_TOPICIDPARTITION']._serialized_end=144
+  _globals['_SEGMENTLEADEREPOCH']._serialized_start=146
+  _globals['_SEGMENTLEADEREPOCH']._serialized_end=210
+  _globals['_REMOTELOGSEGMENTMETADATA']._serialized_start=213
+  _globals['_REMOTELOGSEGMENTMETADATA']._serialized_end=678
+  _globals['_CONSISTENCYTOKEN']._serialized_start=681
+  _globals['_CONSISTENCYTOKEN']._serialized_end=846
+  _globals['_CONSISTENCYTOKEN_APPLIEDOFFSETSENTRY']._serialized_start=793
+  _globals['_CONSISTENCYTOKEN_APPLIEDOFFSETSENTRY']._serialized_end=846
+  _globals['_SEGMENTFILECHECKSUM']._serialized_start=848
+  _globals['_SEGMENTFILECHECKSUM']._serialized_end=945
+  _globals['_SEGMENTMANIFEST']._serialized_start=948
+  _globals['_SEGMENTMANIFEST']._serialized_end=1097
 # @@protoc_insertion_point(module_scope)

@@ -28,8 +28,10 @@ Rules that hold everywhere on this wire:
 import builtins
 import collections.abc
 import google.protobuf.descriptor
+import google.protobuf.descriptor_pb2
 import google.protobuf.internal.containers
 import google.protobuf.internal.enum_type_wrapper
+import google.protobuf.internal.extension_dict
 import google.protobuf.message
 import sys
 import typing
@@ -329,3 +331,7 @@ class SegmentManifest(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["files", b"files", "log_block_crc32c", b"log_block_crc32c", "metadata", b"metadata"]) -> None: ...
 
 global___SegmentManifest = SegmentManifest
+
+SENSITIVE_FIELD_NUMBER: builtins.int
+sensitive: google.protobuf.internal.extension_dict._ExtensionFieldDescriptor[google.protobuf.descriptor_pb2.FieldOptions, builtins.bool]
+"""The value grants something to whoever has it, and never reaches a log."""

@@ -7,6 +7,7 @@ import gc
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -42,9 +43,16 @@ from tiergate_server.metadata.event_log import EventLogRefused, MetadataEventLog
 from tiergate_server.metadata.manager_slot import ManagerSlot
 from tiergate_server.metadata.replica_life import ReplicaLife, ReplicaSettings
 from tiergate_server.metadata.snapshot_store import SnapshotStore
-from tiergate_server.metrics import RpcMetrics, SegmentsMetrics, describe_process, serve_metrics
+from tiergate_server.metadata.store_binding import OpenStore, StoreBinding
+from tiergate_server.metrics import CacheMetrics, RpcMetrics, SegmentsMetrics, describe_process, serve_metrics
 from tiergate_server.metrics.replica_collector import ReplicaCollector
-from tiergate_server.object_stores import open_directory, open_object_store
+from tiergate_server.metrics.workers import count_as_worker, forget_counts
+from tiergate_server.object_stores import (
+    open_directory,
+    open_existing_store,
+    open_object_store,
+    open_object_stores,
+)
 from tiergate_server.rpc.admin_service import AdminService
 from tiergate_server.rpc.async_guard import AsyncGuard
 from tiergate_server.rpc.calls import CallLimits, ConcurrencyLimit
@@ -54,8 +62,13 @@ from tiergate_server.rpc.server_info_service import AsyncServerInfoService, Serv
 from tiergate_server.rpc.stalls import StallGuard
 from tiergate_server.rpc.storage_service import StorageService, handlers
 from tiergate_server.rpc.sync_guard import SyncGuard
+from tiergate_server.rpc.throttle import Throttle
+from tiergate_server.segments.quota import Quota, Rates
+from tiergate_server.segments.segment_cache import SegmentCache
 from tiergate_server.segments.segment_storage import SegmentStorage
+from tiergate_server.segments.volumes import SegmentVolumes
 from tiergate_server.supervisor.lifeline import watch_lifeline
+from tiergate_server.worker import Worker
 
 _logger = logging.getLogger(__name__)
 
@@ -66,17 +79,26 @@ OnReady = Callable[[dict[str, str]], None]
 _SPARE_THREADS = 8
 # Snapshots are saved and read one at a time.
 _SNAPSHOT_THREADS = 2
+# Markers are looked at one after the other.
+_MARKER_THREADS = 1
 
 
-def run_plane(plane: Plane, config: Config, *, on_ready: OnReady, lifeline_fd: int | None = None) -> int:
+def run_plane(
+    plane: Plane,
+    config: Config,
+    *,
+    on_ready: OnReady,
+    lifeline_fd: int | None = None,
+    worker: Worker | None = None,
+) -> int:
     """Serves until SIGTERM, SIGINT or the lifeline's end, then drains. `on_ready` is called once, with addresses.
 
-    Raises ConfigError when the plane cannot start as configured.
+    A `worker` shares the segment plane's port and its quotas. Raises ConfigError when it cannot start as configured.
     """
     if plane == "metadata":
         uvloop.run(_run_metadata(config, on_ready, lifeline_fd))
     else:
-        _run_segments(config, on_ready, lifeline_fd)
+        _run_segments(config, on_ready, lifeline_fd, worker)
     return 0
 
 
@@ -92,10 +114,11 @@ async def _run_metadata(config: Config, on_ready: OnReady, lifeline_fd: int | No
     with ExitStack() as resources:
         slot = ManagerSlot()
         life = ReplicaLife(partial(_open_event_log, config), slot, _replica_settings(config))
+        binding = StoreBinding(_stores_to_bind(config), lambda: life.served_log)
         registry = CollectorRegistry()
         registry.register(ReplicaCollector(lambda: life.follower))
         calls = ConcurrencyLimit("concurrent_calls", config.metadata.limits.concurrent_calls)
-        server, address = _metadata_server(config, life, slot, AsyncGuard(calls, RpcMetrics(registry)))
+        server, address = _metadata_server(config, life, slot, binding, AsyncGuard(calls, RpcMetrics(registry)))
         health_service = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
         metrics_address = _start_metrics(resources, registry, config.metadata.metrics, plane="metadata")
@@ -103,9 +126,10 @@ async def _run_metadata(config: Config, on_ready: OnReady, lifeline_fd: int | No
         await server.start()
         living = asyncio.create_task(life.run())
         serving = asyncio.create_task(_tell_health(health_service, slot))
+        bound = asyncio.create_task(binding.run())
         ready = asyncio.create_task(_tell_ready(slot, on_ready, str(address), metrics_address))
         await asyncio.wait((living, stopping), return_when=asyncio.FIRST_COMPLETED)
-        for task in (serving, ready):
+        for task in (serving, ready, bound):
             task.cancel()
         _logger.info("draining the metadata plane")
         await health_service.enter_graceful_shutdown()
@@ -135,7 +159,7 @@ def _replica_settings(config: Config) -> ReplicaSettings:
     settings = config.metadata
     directory = config.snapshot_directory
     # Beside the segments, if those are not on this machine either: so a new pod on an empty disk has one.
-    is_mirrored = directory is not None and config.segments_directory is None
+    is_mirrored = directory is not None and config.default_store.directory is None
     return ReplicaSettings(
         custom_metadata_bytes=settings.limits.custom_metadata_bytes,
         history_events=settings.limits.watch_history,
@@ -145,7 +169,9 @@ def _replica_settings(config: Config) -> ReplicaSettings:
         snapshots=None
         if directory is None
         else SnapshotStore(open_directory(directory, setting="metadata.snapshot.directory"), prefix=""),
-        snapshot_mirror=SnapshotStore(open_object_store(config, threads=_SNAPSHOT_THREADS, check=False))
+        snapshot_mirror=SnapshotStore(
+            open_object_store(config, config.default_store, threads=_SNAPSHOT_THREADS, check=False)
+        )
         if is_mirrored
         else None,
         snapshots_place=f"{directory}/",
@@ -153,8 +179,18 @@ def _replica_settings(config: Config) -> ReplicaSettings:
     )
 
 
+def _stores_to_bind(config: Config) -> dict[str, OpenStore]:
+    """None where the log is not this service's own, or is forgotten when the plane stops."""
+    if config.metadata.mode != "own" or config.metadata.log == "memory:":
+        return {}
+    return {
+        name: partial(open_existing_store, config, place, threads=_MARKER_THREADS)
+        for name, place in config.stores.items()
+    }
+
+
 def _metadata_server(
-    config: Config, life: ReplicaLife, slot: ManagerSlot, guard: AsyncGuard
+    config: Config, life: ReplicaLife, slot: ManagerSlot, binding: StoreBinding, guard: AsyncGuard
 ) -> tuple[grpc.aio.Server, Address]:
     settings, limits = config.metadata, config.metadata.limits
     server = grpc.aio.server(
@@ -177,7 +213,10 @@ def _metadata_server(
     admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(life, slot), server)
     server_info_pb2_grpc.add_ServerInfoServiceServicer_to_server(
         AsyncServerInfoService(
-            facts, is_ready=lambda: slot.is_filled, log_id=lambda: None if life.log is None else life.log.log_id
+            facts,
+            is_ready=lambda: slot.is_filled,
+            log_id=lambda: None if life.log is None else life.log.log_id,
+            warnings=lambda: binding.warnings,
         ),
         server,
     )
@@ -185,19 +224,30 @@ def _metadata_server(
     return server, address
 
 
-def _run_segments(config: Config, on_ready: OnReady, lifeline_fd: int | None) -> None:
+def _run_segments(config: Config, on_ready: OnReady, lifeline_fd: int | None, worker: Worker | None) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    orphaned = threading.Event()
+
+    def stop_as_an_orphan() -> None:
+        orphaned.set()
+        stop.set()
+
     if lifeline_fd is not None:
-        watch_lifeline(lifeline_fd, stop.set)
+        watch_lifeline(lifeline_fd, stop_as_an_orphan)
 
     with ExitStack() as resources:
+        if worker is not None:
+            count_as_worker(worker.number, worker.counts_directory)
+            resources.callback(lambda: forget_counts(worker.counts_directory) if orphaned.is_set() else None)
         registry = CollectorRegistry()
         stalls = StallGuard(config.segments.stall_seconds)
         resources.callback(stalls.close)
         calls = ConcurrencyLimit("concurrent_calls", config.segments.limits.concurrent_calls)
-        server, address = _segments_server(config, calls, stalls, registry)
+        server, address = _segments_server(
+            resources, config, calls=calls, stalls=stalls, registry=registry, worker=worker
+        )
         health_service = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
         for name in ("", *SEGMENTS_SERVICES):
@@ -212,38 +262,92 @@ def _run_segments(config: Config, on_ready: OnReady, lifeline_fd: int | None) ->
 
 
 def _segments_server(
-    config: Config, calls: ConcurrencyLimit, stalls: StallGuard, registry: CollectorRegistry
+    resources: ExitStack,
+    config: Config,
+    *,
+    calls: ConcurrencyLimit,
+    stalls: StallGuard,
+    registry: CollectorRegistry,
+    worker: Worker | None,
 ) -> tuple[grpc.Server, Address]:
     settings, limits = config.segments, config.segments.limits
     call_limits = CallLimits(calls)
     threads = sum(call_limits.values().values()) + _SPARE_THREADS
-    storage = SegmentStorage(open_object_store(config, threads=threads), index_bytes=limits.index_bytes)
+    volumes = _open_volumes(resources, config, registry, threads=threads)
+    metrics = SegmentsMetrics(registry)
+    throttle = _throttle(config, metrics, shares=1 if worker is None else worker.count)
     service = StorageService(
-        storage,
+        volumes,
         uploads=ConcurrencyLimit("uploads", limits.uploads),
+        downloads=ConcurrencyLimit("downloads", limits.downloads),
+        throttle=throttle,
         chunk_bytes=limits.chunk_bytes,
-        metrics=SegmentsMetrics(registry),
+        page_size=limits.page_size,
+        batch_indexes=limits.batch_indexes,
+        message_bytes=limits.message_bytes,
+        metrics=metrics,
     )
     server = grpc.server(
         ThreadPoolExecutor(threads, thread_name_prefix="call"),
         handlers=[handlers(service)],
         interceptors=[SyncGuard(call_limits, stalls=stalls, metrics=RpcMetrics(registry))],
-        options=server_options(message_bytes=limits.message_bytes),
+        options=server_options(message_bytes=limits.message_bytes, is_port_shared=worker is not None),
     )
     address = listen(server, settings.listen, setting="segments.listen")
     facts = ServerFacts(
         version=version("tiergate-server"),
         plane=server_info_pb2.PLANE_SEGMENTS,
         backend=config.segments_backend,
-        limits=asdict(limits) | call_limits.values(),
+        limits=asdict(limits) | call_limits.values() | throttle.limits(),
         metadata_address=_advertised(config.metadata.advertise, config.metadata.listen),
         segments_address=_advertised(settings.advertise, str(address)),
+        features=("direct",) if volumes.offers_urls() else (),
     )
     server_info_pb2_grpc.add_ServerInfoServiceServicer_to_server(
         ServerInfoService(facts, is_ready=lambda: True), server
     )
     reflection.enable_server_reflection(reflected(SEGMENTS_SERVICES), server)
     return server, address
+
+
+def _open_volumes(resources: ExitStack, config: Config, registry: CollectorRegistry, *, threads: int) -> SegmentVolumes:
+    settings, limits = config.segments, config.segments.limits
+    stores = open_object_stores(config, threads=threads)
+    for store in stores.values():
+        resources.callback(store.close)
+    cache_metrics = CacheMetrics(registry)
+    volumes = {
+        name: SegmentStorage(
+            store,
+            name=name,
+            index_bytes=limits.index_bytes,
+            url_seconds=limits.url_seconds,
+            cache=SegmentCache(settings.cache_bytes // len(stores), observer=cache_metrics.of(name)),
+        )
+        for name, store in stores.items()
+    }
+    default = config.default_store.name
+    return SegmentVolumes(volumes, store_of_topic=lambda topic: settings.topic_stores.get(topic, default))
+
+
+def _throttle(config: Config, metrics: SegmentsMetrics, *, shares: int) -> Throttle:
+    quota = config.segments.quota
+    quota_of = partial(Quota, monotonic_s=time.monotonic, sleep=time.sleep, shares=shares)
+    copy_rates = Rates(
+        total=quota.copy_bytes_per_second,
+        each_topic=quota.topic_copy_bytes_per_second,
+        of_topic=quota.topic_copy_overrides,
+    )
+    fetch_rates = Rates(
+        total=quota.fetch_bytes_per_second,
+        each_topic=quota.topic_fetch_bytes_per_second,
+        of_topic=quota.topic_fetch_overrides,
+    )
+    return Throttle(
+        copy=quota_of("copy", copy_rates),
+        fetch=quota_of("fetch", fetch_rates, longest_wait_s=quota.fetch_wait_seconds),
+        metrics=metrics,
+    )
 
 
 def _open_event_log(config: Config) -> MetadataEventLog:

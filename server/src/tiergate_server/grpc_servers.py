@@ -7,7 +7,7 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2
 
 from tiergate_server.addresses import Address
-from tiergate_server.config import ConfigError
+from tiergate_server.supervisor.shared_port import cannot_listen
 
 METADATA_SERVICES = (
     "tiergate.v1.RemoteLogMetadataService",
@@ -20,12 +20,12 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
-def server_options(*, message_bytes: int) -> list[tuple[str, int]]:
+def server_options(*, message_bytes: int, is_port_shared: bool = False) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", message_bytes),
         ("grpc.max_send_message_length", -1),
-        # Otherwise two servers share a port without a word.
-        ("grpc.so_reuseport", 0),
+        # Otherwise two servers share a port without a word; if they shall, somebody has proven it free (SharedPort).
+        ("grpc.so_reuseport", int(is_port_shared)),
         # Clients ask every 30 s whether a silent server is still there; that is welcome.
         ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ]
@@ -39,9 +39,7 @@ def listen(server: grpc.Server | grpc.aio.Server, address: str, *, setting: str)
     except RuntimeError:
         port = 0
     if port == 0:
-        raise ConfigError(
-            f"{setting} = {address} cannot be listened on: another program has it, or it is no address of this machine."
-        )
+        raise cannot_listen(setting, address)
     return wanted.with_port(port)
 
 

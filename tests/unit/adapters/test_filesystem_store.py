@@ -3,11 +3,12 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from support.forgetful_disk import ForgetfulDisk, PowerCut
@@ -34,6 +35,7 @@ names = st.text(max_size=12) | st.sampled_from([".", "..", "", ".uploads", "a", 
 keys = st.text(max_size=40) | st.lists(names, max_size=6).map("/".join) | st.just("a/" * 600 + "a")
 
 
+@settings(deadline=None)  # the disk's time is not ours
 @given(key=keys)
 @example("../outside")
 @example("/etc/outside")
@@ -48,9 +50,12 @@ def test_key_never_reaches_outside_the_root_whatever_it_contains(
     try:
         assert store.put_if_absent(key, b"content")
     except InvalidKey:
-        for use in (store.get, store.delete, store.list, store.upload):
+        for use in (store.get, store.exists, store.delete, store.upload, partial(store.begin_partial, size_bytes=1)):
             with pytest.raises(InvalidKey):
                 use(key)
+        for use_below in (store.list, store.list_partials):
+            with nullcontext() if key == "" else pytest.raises(InvalidKey):
+                use_below(key)
     else:
         assert (fence / "a" / "root" / key).read_bytes() == store.get(key) == b"content"
         store.delete(key)
@@ -232,6 +237,70 @@ def test_acknowledged_delete_is_durable_after_a_stop_at_any_operation_before_it(
         disk.restart()
         with pytest.raises(ObjectNotFound):
             opened(disk).get("a/b")
+
+
+def test_delete_is_durable_when_its_directory_was_pruned_and_made_again_meanwhile() -> None:
+    class MeddlingDisk(ForgetfulDisk):
+        def unlink(self, path: Path) -> None:
+            super().unlink(path)
+            if path == ROOT / "a/b":
+                self.rmdir(path.parent)
+                self.mkdir(path.parent)
+
+    disk = MeddlingDisk()
+    opened(disk).put_if_absent("a/b", b"content")
+    opened(disk).delete("a/b")
+    disk.restart()
+    assert not opened(disk).exists("a/b")
+
+
+MANY = ["a/1", "a/2", "b/c/3", "b/4", "5"]
+
+
+def store_of_many(disk: ForgetfulDisk) -> FilesystemStore:
+    store = opened(disk)
+    for key in MANY:
+        store.put_if_absent(key, b"content")
+    return store
+
+
+def test_delete_many_syncs_each_directory_once() -> None:
+    class CountingDisk(ForgetfulDisk):
+        def __init__(self) -> None:
+            super().__init__()
+            self.synced: list[str] = []
+
+        def fsync_directory(self, path: Path) -> None:
+            super().fsync_directory(path)
+            self.synced.append(str(path))
+
+    disk = CountingDisk()
+    store = store_of_many(disk)
+    disk.synced.clear()
+    store.delete_many(MANY)
+    assert sorted(disk.synced) == [f"{ROOT}{below}" for below in ("", "/a", "/b", "/b/c")]
+    disk.restart()
+    assert list(opened(disk).list("")) == []
+
+
+def test_delete_many_goes_on_after_any_failure_then_raises_it() -> None:
+    for operations in range(len(MANY) + 4):
+        disk = ForgetfulDisk()
+        store = store_of_many(disk)
+        disk.fail_at(operations, errno.EIO)
+        with pytest.raises(StorageUnavailable):
+            store.delete_many(MANY)
+        assert len(list(store.list(""))) == (1 if operations < len(MANY) else 0)
+        store.delete_many(MANY)
+        disk.restart()
+        assert list(opened(disk).list("")) == [], f"failure at {operations}"
+
+
+def test_delete_many_goes_on_behind_what_is_no_key() -> None:
+    store = store_of_many(ForgetfulDisk())
+    with pytest.raises(InvalidKey, match="no//key"):
+        store.delete_many([*MANY[:2], "no//key", *MANY[2:]])
+    assert list(store.list("")) == []
 
 
 def test_new_root_that_cannot_be_made_durable_is_storage_unavailable() -> None:

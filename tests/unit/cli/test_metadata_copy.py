@@ -8,12 +8,15 @@ import pytest
 from unit.cli.conftest import Cli
 
 from support.segments import make_metadata
+from tiergate_client.ids import LogId
 from tiergate_client.values import SegmentState
 from tiergate_server.adapters.embedded_log import EmbeddedEventLog
 from tiergate_server.adapters.embedded_log_reader import EmbeddedLogReader
+from tiergate_server.adapters.filesystem_store import FilesystemStore
 from tiergate_server.metadata.event_codec import MetadataEvent, encode_event
 from tiergate_server.metadata.log_scan import scan, spans_of
 from tiergate_server.metadata.partitioner import metadata_partition
+from tiergate_server.segments.store_marker import StoreMarkerV1, bind, read_marker, rebind
 
 SEGMENT = make_metadata()
 EVENTS: list[MetadataEvent] = [
@@ -38,6 +41,14 @@ def values(path: Path) -> list[bytes]:
     log = EmbeddedLogReader(path)
     try:
         return [record.value for record in scan(log, spans_of(log))]
+    finally:
+        log.close()
+
+
+def log_id_of(path: Path) -> LogId:
+    log = EmbeddedLogReader(path)
+    try:
+        return log.log_id
     finally:
         log.close()
 
@@ -68,7 +79,37 @@ def test_copy_answers_in_json(cli: Cli, tmp_path: Path) -> None:
         "copied_count": 10,
         "present_count": 0,
         "left_out_count": 1,
+        "rebound_stores": [],
     }
+
+
+def test_copy_rebinds_the_stores_that_belonged_to_the_source_and_no_others(
+    cli: Cli, source: str, tmp_path: Path
+) -> None:
+    target = tmp_path / "target.db"
+    place = tmp_path / "segments"
+    words = (
+        "metadata",
+        "copy",
+        "--from",
+        source,
+        "--to",
+        f"embedded:{target}",
+        "--set",
+        f"segments.store=file://{place}",
+    )
+    assert cli(*words, "--dry-run").exit_code == 0
+    assert not place.exists()
+    store = FilesystemStore(place)
+    bind(store, StoreMarkerV1(log_id_of(tmp_path / "source.db")))
+    assert cli(*words, "--dry-run").stdout.endswith("target.db\n")
+    assert read_marker(store) == StoreMarkerV1(log_id_of(tmp_path / "source.db"))
+    assert cli(*words).stdout.endswith("; store default belongs to it now\n")
+    assert read_marker(store) == StoreMarkerV1(log_id_of(target))
+    other = StoreMarkerV1(LogId(b"o" * 16))
+    rebind(store, other)
+    assert cli(*words, "-o", "json").document["rebound_stores"] == []
+    assert read_marker(store) == other
 
 
 def test_copy_tries_everything_and_writes_nothing_in_a_dry_run(cli: Cli, source: str, tmp_path: Path) -> None:

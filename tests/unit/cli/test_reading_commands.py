@@ -293,6 +293,13 @@ def test_status_tells_both_planes_and_what_they_hold(cli: Cli, stored: list[str]
     assert human.count("serving") == 2
 
 
+def test_status_tells_what_a_plane_warns_of(cli: Cli, tiergate: InProcessTiergate) -> None:
+    tiergate.info = replace(tiergate.info, warnings=("store default belongs to another metadata log",))
+    assert "warning      store default belongs to another metadata log\n" in cli("status").stdout
+    document = cli("status", "-o", "json").document
+    assert document["planes"]["metadata"]["warnings"] == ["store default belongs to another metadata log"]
+
+
 def test_status_fails_but_tells_the_rest_when_the_segment_plane_is_away(cli: Cli, tiergate: InProcessTiergate) -> None:
     tiergate.away = {"segments"}
     result = cli("status", "-o", "json")

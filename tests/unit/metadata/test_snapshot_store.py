@@ -27,8 +27,8 @@ class StoppedClock:
 
 
 class UnreachableStore(FilesystemStore):
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        raise StorageUnavailable(f"cannot list {prefix}")
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        raise StorageUnavailable(f"cannot list {prefix} behind {after!r}")
 
 
 class UndeletableStore(FilesystemStore):

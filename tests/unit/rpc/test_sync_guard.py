@@ -23,6 +23,7 @@ from tiergate_client.segment_files import BLOCK_BYTES
 from tiergate_server.adapters.disk import OsDisk
 from tiergate_server.adapters.filesystem_store import FilesystemStore
 from tiergate_server.rpc.storage_service import handlers
+from tiergate_server.segments.call_deadline import remaining_s
 from tiergate_server.segments.segment_storage import SegmentStorage
 
 INTERNAL = grpc.StatusCode.INTERNAL
@@ -81,6 +82,10 @@ class HeldDisk(OsDisk):
     def read(self, handle: int, size: int, *, offset: int) -> bytes:
         self._pass("read")
         return super().read(handle, size, offset=offset)
+
+    def read_into(self, handle: int, place: memoryview, *, offset: int) -> int:
+        self._pass("read")
+        return super().read_into(handle, place, offset=offset)
 
     def link(self, source: Path, target: Path) -> None:
         super().link(source, target)
@@ -161,3 +166,20 @@ def test_caller_that_sends_nothing_is_cut_off_whatever_it_calls(tmp_path: Path) 
             wait_until(call.done)
             assert call.code() is grpc.StatusCode.CANCELLED
     never.set()
+
+
+def tells_what_remains(request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+    for _ in range(2):
+        yield str(remaining_s()).encode()
+
+
+DEADLINES = grpc.method_handlers_generic_handler(
+    "test.Deadlines", {"Tell": grpc.unary_stream_rpc_method_handler(tells_what_remains)}
+)
+
+
+def test_work_behind_a_call_knows_how_long_its_caller_waits() -> None:
+    with guarded_server(DEADLINES) as channel:
+        call: Any = channel.unary_stream("/test.Deadlines/Tell")
+        for timeout_s in (1000, 50):
+            assert all(timeout_s - 20 < float(remaining) < timeout_s + 1 for remaining in call(b"", timeout=timeout_s))

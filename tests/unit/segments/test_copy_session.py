@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from crc32c import crc32c
@@ -26,6 +26,7 @@ from tiergate_client.segment_files import BLOCK_BYTES, FileChecksum, SegmentFile
 from tiergate_server.adapters.filesystem_store import FilesystemStore
 from tiergate_server.segments.copy_session import CopySession
 from tiergate_server.segments.custom_metadata import CustomMetadataV1
+from tiergate_server.segments.pending_upload import read_descriptor
 from tiergate_server.segments.segment_storage import SegmentStorage
 
 METADATA = make_metadata()
@@ -73,10 +74,12 @@ def with_checksum(file: SegmentFile, checksum: FileChecksum) -> SegmentManifest:
     return replace(MANIFEST, files={**MANIFEST.files, file: checksum})
 
 
-def assert_nothing_is_stored(store: FilesystemStore, storage: SegmentStorage) -> None:
+def assert_only_the_descriptor_is_stored(store: FilesystemStore, storage: SegmentStorage) -> None:
     with pytest.raises(SegmentNotFound):
         storage.get_manifest(METADATA)
-    assert list(store.list(str(METADATA.partition.topic_id) + "_0")) == []
+    assert [info.key.rpartition("/")[2] for info in store.list(str(METADATA.partition.topic_id) + "_0")] == [
+        "upload.json"
+    ]
 
 
 def test_finish_returns_custom_metadata_with_the_digest(storage: SegmentStorage) -> None:
@@ -86,14 +89,16 @@ def test_finish_returns_custom_metadata_with_the_digest(storage: SegmentStorage)
     assert read_back(storage, METADATA) == DATA
 
 
-def test_marker_is_there_from_the_beginning_and_gone_at_the_end(
+def test_descriptor_is_there_from_the_beginning_and_gone_at_the_end(
     store: FilesystemStore, storage: SegmentStorage
 ) -> None:
     segment = f"{METADATA.partition.topic_id}_0/{METADATA.segment_id}"
     session = begun(storage)
-    [marker] = store.list(segment)
-    assert marker.key.startswith(f"{segment}/{MANIFEST.upload_digest}/upload-")
-    assert json.loads(store.get(marker.key)) == {"version": 1, "started_at_ms": 42}
+    [descriptor] = store.list(segment)
+    assert descriptor.key == f"{segment}/{MANIFEST.upload_digest}/upload.json"
+    read = read_descriptor(store, descriptor.key)
+    assert read is not None
+    assert (read.manifest, read.started_at_ms) == (MANIFEST, 42)
     send_all(session)
     session.finish()
     assert {info.key.rpartition("/")[2] for info in store.list(segment)} == {
@@ -102,12 +107,12 @@ def test_marker_is_there_from_the_beginning_and_gone_at_the_end(
     }
 
 
-def test_abort_leaves_nothing(store: FilesystemStore, storage: SegmentStorage) -> None:
+def test_abort_leaves_only_what_another_session_continues(store: FilesystemStore, storage: SegmentStorage) -> None:
     session = begun(storage)
     send_all(session)
     session.abort()
     session.abort()
-    assert_nothing_is_stored(store, storage)
+    assert_only_the_descriptor_is_stored(store, storage)
 
 
 def test_abort_has_no_effect_after_finish(storage: SegmentStorage) -> None:
@@ -229,7 +234,7 @@ def test_fewer_bytes_than_announced_are_refused_at_finish(
                 send(session, each, 0, source[:-missing])
         with pytest.raises(InvalidField, match=f"of the {file.value} were announced"):
             session.finish()
-    assert_nothing_is_stored(store, storage)
+    assert_only_the_descriptor_is_stored(store, storage)
 
 
 @pytest.mark.parametrize("chunk_bytes", [BLOCK_BYTES, 2 * BLOCK_BYTES, 700_000])
@@ -238,16 +243,23 @@ def test_block_that_differs_from_the_header_does_not_reach_the_store(
 ) -> None:
     log = bytearray(content(DATA, SegmentFile.LOG))
     log[BLOCK_BYTES + 5] ^= 1
-    with begun(storage) as session:
-        with pytest.raises(SentDataCorrupt, match=f"block at {BLOCK_BYTES} "):
-            send_log(session, bytes(log), chunk_bytes)
-        written = [entry.size_bytes for entry in store._disk.entries(Path("/store/.uploads"))]
-        assert written == [BLOCK_BYTES]
-    assert_nothing_is_stored(store, storage)
+    with begun(storage) as session, pytest.raises(SentDataCorrupt, match=f"block at {BLOCK_BYTES} "):
+        send_log(session, bytes(log), chunk_bytes)
+    assert storage.get_upload(MANIFEST).committed_bytes[SegmentFile.LOG] == BLOCK_BYTES
+    assert_only_the_descriptor_is_stored(store, storage)
 
 
-@pytest.mark.parametrize("file", list(MANIFEST.files))
-def test_file_whose_whole_checksum_differs_commits_nothing(
+def test_log_whose_checksum_is_not_that_of_its_blocks_is_refused_at_once(
+    store: FilesystemStore, storage: SegmentStorage
+) -> None:
+    announced = MANIFEST.log
+    with pytest.raises(SentDataCorrupt, match="but its blocks make"):
+        storage.begin_copy(with_checksum(SegmentFile.LOG, replace(announced, crc32c=announced.crc32c ^ 1)))
+    assert list(store.list("")) == []
+
+
+@pytest.mark.parametrize("file", [file for file in MANIFEST.files if file is not SegmentFile.LOG])
+def test_index_whose_whole_checksum_differs_commits_nothing(
     store: FilesystemStore, storage: SegmentStorage, file: SegmentFile
 ) -> None:
     announced = MANIFEST.files[file]
@@ -255,7 +267,7 @@ def test_file_whose_whole_checksum_differs_commits_nothing(
         send_all(session)
         with pytest.raises(SentDataCorrupt, match=f"the {file.value} has checksum"):
             session.finish()
-    assert_nothing_is_stored(store, storage)
+    assert_only_the_descriptor_is_stored(store, storage)
 
 
 def test_index_above_the_limit_is_refused_before_anything_is_stored(
@@ -264,7 +276,7 @@ def test_index_above_the_limit_is_refused_before_anything_is_stored(
     with pytest.raises(LimitExceeded) as caught:
         storage.begin_copy(make_data(index_bytes=1001).manifest(METADATA))
     assert caught.value.details == {"limit": "index_bytes", "value": "1000"}
-    assert_nothing_is_stored(store, storage)
+    assert list(store.list("")) == []
     begun(storage, make_data(index_bytes=1000).manifest(METADATA))
 
 
@@ -335,12 +347,12 @@ def test_file_that_changes_while_it_is_read_is_sent_data_corrupt(
     store: FilesystemStore, storage: SegmentStorage, tmp_path: Path, change: int
 ) -> None:
     class ChangingData(LogSegmentData):
-        def chunks(self) -> Iterator[SegmentChunk]:
+        def chunks(self, *, begin_at: Mapping[SegmentFile, int] = MappingProxyType({})) -> Iterator[SegmentChunk]:
             path.write_bytes(bytes(1000 + change))
-            return super().chunks()
+            return super().chunks(begin_at=begin_at)
 
     path = tmp_path / "log"
     path.write_bytes(bytes(1000))
     with pytest.raises(SentDataCorrupt, match=r"changed while it was read|checksum"):
         storage.copy_segment(METADATA, ChangingData(path, b"", b"", b""))
-    assert_nothing_is_stored(store, storage)
+    assert_only_the_descriptor_is_stored(store, storage)

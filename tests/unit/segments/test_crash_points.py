@@ -1,9 +1,13 @@
-"""Copy and delete are stopped after every single disk operation: a segment is whole or absent, and a retry succeeds."""
+"""Copy, delete and abort are stopped after every single disk operation: a segment is whole or absent, a retry succeeds.
+
+What is left behind, gc removes. That gc itself may be stopped is tested beside it.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,16 +15,22 @@ import pytest
 from crc32c import crc32c
 
 from support.forgetful_disk import DiskThatIgnoresDirectoryFsync, DiskThatIgnoresFsync, ForgetfulDisk, PowerCut
-from support.segments import make_data, make_metadata, read_back
+from support.local_metadata import LocalMetadata
+from support.segments import breaking, make_data, make_metadata, read_back
 from tiergate_client.errors import SegmentConflict, SegmentNotFound, StorageUnavailable, TiergateError
 from tiergate_client.ids import SegmentId, TopicId
-from tiergate_client.segment_files import SegmentFile
+from tiergate_client.segment_files import BLOCK_BYTES, SegmentFile
 from tiergate_server.adapters.filesystem_store import FilesystemStore
+from tiergate_server.adapters.memory_log import MemoryEventLog
 from tiergate_server.segments.copy_session import CopySession
+from tiergate_server.segments.garbage_collection import GarbageCollection
 from tiergate_server.segments.segment_storage import SegmentStorage
 
 METADATA = make_metadata(topic_id=TopicId(b"t" * 16), segment_id=SegmentId(b"s" * 16))
 DATA = make_data(log_bytes=2500, with_txn_index=True)
+# Just large enough for a partial upload.
+LARGE = make_data(log_bytes=BLOCK_BYTES + 1, index_bytes=8, with_producer_snapshot=False)
+LATER_MS = 2**50
 
 Act = Callable[[SegmentStorage], object]
 Restart = Callable[[ForgetfulDisk], None]
@@ -47,6 +57,19 @@ RESTARTS = [forgetting, killed_only, *(surviving_by_chance(seed) for seed in ran
 
 def copy(storage: SegmentStorage) -> None:
     storage.copy_segment(METADATA, DATA)
+
+
+def copy_large(storage: SegmentStorage) -> None:
+    storage.copy_segment(METADATA, LARGE)
+
+
+def half_a_large_copy(storage: SegmentStorage) -> None:
+    with pytest.raises(OSError, match="the disk broke here"):
+        storage.copy_segment(METADATA, breaking(LARGE, BLOCK_BYTES, wait=lambda: None))
+
+
+def abort(storage: SegmentStorage) -> None:
+    assert storage.abort_upload(METADATA) is False
 
 
 def delete(storage: SegmentStorage) -> None:
@@ -87,6 +110,13 @@ SCENARIOS = {
     "copy_of_what_is_there": COPY_OF_WHAT_IS_THERE,
 }
 
+LARGE_SCENARIOS = {
+    "large_copy": Scenario(nothing, copy_large, "whole"),
+    "continued_copy": Scenario(half_a_large_copy, copy_large, "whole"),
+    "delete_of_half_a_large_copy": Scenario(half_a_large_copy, delete, "absent", frozenset({"absent"})),
+    "abort_of_half_a_large_copy": Scenario(half_a_large_copy, abort, "absent", frozenset({"absent"})),
+}
+
 
 def storage_on(disk: ForgetfulDisk) -> SegmentStorage:
     return SegmentStorage(FilesystemStore(Path("/data/store"), disk=disk, clock=lambda: 0), clock=lambda: 0)
@@ -94,7 +124,7 @@ def storage_on(disk: ForgetfulDisk) -> SegmentStorage:
 
 def state_of(storage: SegmentStorage) -> str:
     try:
-        return "whole" if read_back(storage, METADATA) == DATA else "other bytes"
+        return "whole" if read_back(storage, METADATA) in (DATA, LARGE) else "other bytes"
     except SegmentNotFound:
         return "absent"
     except TiergateError as error:
@@ -140,9 +170,56 @@ def check_every_crash_point(scenario: Scenario, restart: Restart, kind: type[For
         assert state_of(storage_on(disk)) == scenario.acknowledged, f"retry after {operations} operations"
 
 
+@pytest.fixture(scope="module")
+def no_metadata() -> Iterator[LocalMetadata]:
+    """Of no segment: to gc everything is garbage."""
+    log = MemoryEventLog()
+    with closing(log), closing(LocalMetadata(log)) as metadata:
+        yield metadata
+
+
+def files_below(disk: ForgetfulDisk, directory: Path) -> list[str]:
+    return [
+        found
+        for entry in disk.entries(directory)
+        for found in (files_below(disk, directory / entry.name) if entry.is_directory else [entry.name])
+    ]
+
+
+@pytest.mark.parametrize("retries", [True, False], ids=["after_a_retry", "at_once"])
+@pytest.mark.parametrize("restart", [forgetting, killed_only], ids=lambda restart: restart.__name__)
+@pytest.mark.parametrize("scenario", (SCENARIOS | LARGE_SCENARIOS).values(), ids=SCENARIOS | LARGE_SCENARIOS)
+def test_gc_leaves_nothing_behind_after_a_stop_at_every_operation(
+    scenario: Scenario, restart: Restart, retries: bool, no_metadata: LocalMetadata
+) -> None:
+    for operations in range(0, count_operations(scenario), 2 - retries):
+        disk = ForgetfulDisk()
+        storage = prepared(disk, scenario)
+        disk.cut_after(operations)
+        assert not is_acknowledged(storage, scenario.act)
+        restart(disk)
+        if retries:
+            scenario.act(storage_on(disk))
+        GarbageCollection(storage_on(disk)._store, no_metadata, before_ms=LATER_MS, deletes=True).run()
+        assert files_below(disk, Path("/data")) == [], f"after {operations} operations"
+
+
 @pytest.mark.parametrize("restart", RESTARTS, ids=lambda restart: restart.__name__)
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS.keys())
 def test_segment_is_whole_or_absent_after_a_stop_at_every_operation(scenario: Scenario, restart: Restart) -> None:
+    check_every_crash_point(scenario, restart)
+
+
+@pytest.mark.parametrize("restart", RESTARTS[:3], ids=lambda restart: restart.__name__)
+@pytest.mark.parametrize("scenario", LARGE_SCENARIOS.values(), ids=LARGE_SCENARIOS.keys())
+def test_large_segment_is_whole_or_absent_after_a_stop_at_every_operation(scenario: Scenario, restart: Restart) -> None:
+    check_every_crash_point(scenario, restart)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("restart", [surviving_by_chance(seed) for seed in range(1, 30)])
+@pytest.mark.parametrize("scenario", LARGE_SCENARIOS.values(), ids=LARGE_SCENARIOS.keys())
+def test_large_segment_is_whole_or_absent_whatever_survives_a_stop(scenario: Scenario, restart: Restart) -> None:
     check_every_crash_point(scenario, restart)
 
 

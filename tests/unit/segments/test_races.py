@@ -9,74 +9,17 @@ import pytest
 
 from support.forgetful_disk import ForgetfulDisk
 from support.segments import make_data, make_metadata, read_back
+from support.watched_store import WatchedStore
 from tiergate_client.errors import SegmentConflict, SegmentNotFound, StorageUnavailable, StoredDataCorrupt
 from tiergate_client.segment_files import SegmentFile
 from tiergate_server.adapters.filesystem_store import FilesystemStore
 from tiergate_server.segments.keys import SegmentKeys
-from tiergate_server.segments.object_store import (
-    ObjectInfo,
-    ObjectReader,
-    ObjectStore,
-    ObjectUpload,
-)
 from tiergate_server.segments.segment_storage import SegmentStorage
 
 METADATA = make_metadata()
 DATA = make_data(log_bytes=500)
 OTHER = make_data(log_bytes=500, seed=1)
 KEYS = SegmentKeys.of(METADATA)
-
-
-class InterruptedStore(ObjectStore):
-    """Calls `before` with the number of each operation, before it is done."""
-
-    def __init__(self, store: ObjectStore, before: Callable[[int], None]) -> None:
-        self._store = store
-        self._before = before
-        self.operations = 0
-
-    def _tick(self) -> None:
-        number, self.operations = self.operations, self.operations + 1
-        self._before(number)
-
-    def upload(self, key: str) -> ObjectUpload:
-        return _InterruptedUpload(self._store.upload(key), self._tick)
-
-    def put_if_absent(self, key: str, data: bytes) -> bool:
-        self._tick()
-        return self._store.put_if_absent(key, data)
-
-    def get(self, key: str) -> bytes:
-        self._tick()
-        return self._store.get(key)
-
-    def open_range(self, key: str, *, offset: int, length: int) -> ObjectReader:
-        self._tick()
-        return self._store.open_range(key, offset=offset, length=length)
-
-    def delete(self, key: str) -> None:
-        self._tick()
-        self._store.delete(key)
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        self._tick()
-        return iter([*self._store.list(prefix)])
-
-
-class _InterruptedUpload(ObjectUpload):
-    def __init__(self, upload: ObjectUpload, tick: Callable[[], None]) -> None:
-        self._upload = upload
-        self._tick = tick
-
-    def write(self, data: bytes | memoryview) -> None:
-        self._upload.write(data)
-
-    def commit(self) -> bool:
-        self._tick()
-        return self._upload.commit()
-
-    def abort(self) -> None:
-        self._upload.abort()
 
 
 def copy(storage: SegmentStorage) -> str:
@@ -128,7 +71,7 @@ def interruptions(outer: Call, inner: Call, *, before: Call | None = None) -> It
             if operation == at:
                 seen.extend([inner(replica), state_of(replica)])
 
-        answer = outer(SegmentStorage(InterruptedStore(store, interrupt)))
+        answer = outer(SegmentStorage(WatchedStore(store, interrupt)))
         if not seen:
             return
         yield number, answer, seen[0], seen[1], state_of(replica)
@@ -137,11 +80,11 @@ def interruptions(outer: Call, inner: Call, *, before: Call | None = None) -> It
 
 def test_copy_never_outlives_a_delete_that_came_in_between() -> None:
     outcomes = list(interruptions(copy, delete))
-    assert len(outcomes) > 8
+    assert len(outcomes) > 10
     for operation, copied, _, after_delete, at_last in outcomes:
         assert after_delete == "absent"
-        # The delete came before the copy's first trace: then the copy as a whole comes after it.
-        expected = ("copied", "whole") if operation <= 1 else ("conflict", "absent")
+        # The delete came before the descriptor was put: then the copy as a whole comes after it.
+        expected = ("copied", "whole") if operation <= 3 else ("conflict", "absent")
         manifest_is_there = operation == len(outcomes) - 1
         assert (copied, at_last) == (("copied", "absent") if manifest_is_there else expected), f"at {operation}"
 
@@ -214,7 +157,7 @@ def test_delete_gives_up_as_unavailable_when_others_put_manifests_all_the_time()
     def put_again(operation: int) -> None:
         store.put_if_absent(KEYS.manifest, manifest)
 
-    stubborn = InterruptedStore(store, put_again)
+    stubborn = WatchedStore(store, put_again)
     with pytest.raises(StorageUnavailable, match="try again") as caught:
         SegmentStorage(stubborn).delete_segment(METADATA)
     assert caught.value.retry_after_ms

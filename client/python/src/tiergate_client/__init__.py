@@ -13,8 +13,10 @@ from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.errors import TiergateError
 from tiergate_client.ids import LogId, SegmentId, TopicId
 from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage, SegmentStream
+from tiergate_client.resolved_segment import ResolvedSegment
 from tiergate_client.segment_data import LogSegmentData
-from tiergate_client.segment_files import FileChecksum, SegmentFile, SegmentManifest
+from tiergate_client.segment_files import FileChecksum, IndexQuestion, SegmentFile, SegmentManifest
+from tiergate_client.upload_progress import UploadProgress, UploadSummary
 from tiergate_client.values import (
     ConsistencyToken,
     MetadataChange,
@@ -27,13 +29,16 @@ from tiergate_client.values import (
     SegmentState,
     TopicIdPartition,
 )
+from tiergate_client.verification import Damage, VerificationProgress
 
 __all__ = [
     "Admin",
     "Assignment",
     "ConsistencyToken",
+    "Damage",
     "FileChecksum",
     "HostedPartition",
+    "IndexQuestion",
     "LeaderEpochs",
     "LogId",
     "LogSegmentData",
@@ -45,6 +50,7 @@ __all__ = [
     "RemoteLogSegmentMetadataUpdate",
     "RemotePartitionDeleteMetadata",
     "RemoteStorage",
+    "ResolvedSegment",
     "SegmentFile",
     "SegmentId",
     "SegmentManifest",
@@ -57,5 +63,8 @@ __all__ = [
     "TiergateError",
     "TopicId",
     "TopicIdPartition",
+    "UploadProgress",
+    "UploadSummary",
+    "VerificationProgress",
     "connect",
 ]

@@ -28,7 +28,17 @@ _RETRIED = {
         "ListSegments",
         "ListPartitions",
     ),
-    _STORAGE: ("FetchIndex", "DeleteSegment", "GetSegmentManifest"),
+    _STORAGE: (
+        "GetUpload",
+        "ListUploads",
+        "AbortUpload",
+        "FetchIndex",
+        "BatchFetchIndexes",
+        "VerifySegment",
+        "DeleteSegment",
+        "GetSegmentManifest",
+        "ResolveSegment",
+    ),
     _INFO: ("GetServerInfo",),
     _ADMIN: ("GetAssignment",),
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import grpc
 
@@ -13,14 +14,16 @@ from tiergate.v1 import server_info_pb2 as pb
 from tiergate.v1 import server_info_pb2_grpc
 from tiergate_client._admin import Admin
 from tiergate_client._channels import Channels
+from tiergate_client._direct_storage import DirectStorage
 from tiergate_client._metadata import GrpcMetadata
 from tiergate_client._storage import GrpcStorage
-from tiergate_client.errors import Unavailable
+from tiergate_client.errors import InvalidField, Unavailable
 from tiergate_client.ids import LogId
 from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage
 from tiergate_client.status import from_rpc_error
 
 Plane = Literal["metadata", "segments"]
+Access = Literal["service", "direct", "auto"]
 
 # grpc.health.v1.HealthCheckResponse{status: SERVING}: the health package is not worth a dependency for two bytes.
 _SERVING = b"\x08\x01"
@@ -39,24 +42,38 @@ class ServerInfo:
     segments_address: str
     ready: bool
     log_id: LogId | None
+    warnings: tuple[str, ...]
+    """What an operator should look at."""
 
 
 class Tiergate:
     """A connection to Tiergate, opened when it is first used. Threads may share it; it may be carried over a fork."""
 
-    def __init__(self, target: str, *, segments: str | None, timeout_s: float, stream_timeout_s: float) -> None:
+    def __init__(
+        self, target: str, *, segments: str | None, timeout_s: float, stream_timeout_s: float, access: Access
+    ) -> None:
+        if access not in get_args(Access):
+            raise InvalidField.of("access", f"{access!r} is none of {', '.join(get_args(Access))}")
         self._target = target
         self._segments = segments
         self._timeout_s = timeout_s
         self._channels = Channels()
         self.metadata: RemoteLogMetadata = GrpcMetadata(self._channels, target=target, timeout_s=timeout_s)
         self.admin = Admin(self._channels, target=target, timeout_s=timeout_s)
-        self.storage: RemoteStorage = GrpcStorage(
-            self._channels,
-            target=lambda: self._address("segments"),
-            timeout_s=timeout_s,
-            stream_timeout_s=stream_timeout_s,
-        )
+        self._direct: DirectStorage | None = None
+        segment_plane = partial(self._address, "segments")
+        if access == "service":
+            self.storage: RemoteStorage = GrpcStorage(
+                self._channels, target=segment_plane, timeout_s=timeout_s, stream_timeout_s=stream_timeout_s
+            )
+        else:
+            self.storage = self._direct = DirectStorage(
+                self._channels,
+                target=segment_plane,
+                timeout_s=timeout_s,
+                stream_timeout_s=stream_timeout_s,
+                falls_back=access == "auto",
+            )
 
     def server_info(self, plane: Plane = "metadata") -> ServerInfo:
         stub = server_info_pb2_grpc.ServerInfoServiceStub(self._channels.to(self._address(plane)))
@@ -74,6 +91,7 @@ class Tiergate:
             segments_address=answer.segments_address,
             ready=answer.ready,
             log_id=LogId(answer.log_id) if answer.log_id else None,
+            warnings=tuple(answer.warnings),
         )
 
     def health(self, plane: Plane = "metadata") -> bool:
@@ -86,6 +104,8 @@ class Tiergate:
         return answer == _SERVING
 
     def close(self) -> None:
+        if self._direct is not None:
+            self._direct.close()
         self._channels.close()
 
     def __enter__(self) -> Self:
@@ -108,12 +128,21 @@ class Tiergate:
 
 
 def connect(
-    target: str, *, segments: str | None = None, timeout_s: float = 30.0, stream_timeout_s: float = 3600.0
+    target: str,
+    *,
+    segments: str | None = None,
+    timeout_s: float = 30.0,
+    stream_timeout_s: float = 3600.0,
+    access: Access = "service",
 ) -> Tiergate:
     """A client of the metadata plane at `target` (host:port, or any gRPC target such as dns:///name:port).
 
     The segment plane's address is learned from it unless `segments` names it. `timeout_s` bounds every call, and how
     long a stream that broke is tried again; `stream_timeout_s` bounds a whole copy or download. Nothing is opened
     before it is used.
+
+    `access` says how logs and indexes are read: through the service; "direct", straight from the store with URLs that
+    the service gives (NotOffered when it cannot); or "auto", directly where that works and through the service
+    otherwise. What is read is verified alike.
     """
-    return Tiergate(target, segments=segments, timeout_s=timeout_s, stream_timeout_s=stream_timeout_s)
+    return Tiergate(target, segments=segments, timeout_s=timeout_s, stream_timeout_s=stream_timeout_s, access=access)

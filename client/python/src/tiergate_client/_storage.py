@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import grpc
@@ -12,19 +11,31 @@ from crc32c import crc32c
 from tiergate.v1 import storage_pb2 as pb
 from tiergate.v1 import storage_pb2_grpc
 from tiergate_client._channels import Channels, routing_hint
+from tiergate_client._copies import Copy
 from tiergate_client._downloads import Download
+from tiergate_client._index_batches import IndexBatches
 from tiergate_client._patience import Patience, may_pass
-from tiergate_client._uploads import Upload
-from tiergate_client.conversions import file_to_proto, manifest_from_proto, metadata_to_proto
-from tiergate_client.errors import InvalidField, SentDataCorrupt, StoredDataCorrupt, TiergateError
+from tiergate_client._verifications import followed_verification
+from tiergate_client.conversions import (
+    file_to_proto,
+    manifest_from_proto,
+    manifest_to_proto,
+    metadata_to_proto,
+    partition_to_proto,
+    progress_from_proto,
+    resolved_from_proto,
+    upload_from_proto,
+)
+from tiergate_client.errors import LimitExceeded, StoredDataCorrupt, TiergateError
+from tiergate_client.integers import INT32_MAX
 from tiergate_client.interfaces import RemoteStorage, SegmentStream
+from tiergate_client.resolved_segment import ResolvedSegment
 from tiergate_client.segment_data import LogSegmentData
-from tiergate_client.segment_files import SegmentFile, SegmentManifest
+from tiergate_client.segment_files import IndexQuestion, SegmentFile, SegmentManifest
 from tiergate_client.status import from_rpc_error
-from tiergate_client.values import RemoteLogSegmentMetadata
-
-# An upload begins anew when it breaks: what breaks it again and again will not pass.
-_MOST_BROKEN_UPLOADS = 5
+from tiergate_client.upload_progress import UploadProgress, UploadSummary
+from tiergate_client.values import RemoteLogSegmentMetadata, TopicIdPartition
+from tiergate_client.verification import VerificationProgress
 
 
 class GrpcStorage(RemoteStorage):
@@ -35,28 +46,33 @@ class GrpcStorage(RemoteStorage):
         self._target = target
         self._timeout_s = timeout_s
         self._stream_timeout_s = stream_timeout_s
+        self._index_batches = IndexBatches(
+            lambda request, first: self._call("BatchFetchIndexes", request, first.metadata.partition),
+            lambda question: self.fetch_index(question.metadata, question.file),
+        )
 
     def copy_segment(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes:
-        manifest = data.manifest(metadata)
-        patience = Patience(self._timeout_s)
-        deadline = time.monotonic() + self._stream_timeout_s
-        broken_uploads = 0
+        copy = Copy(self._channel, self.get_upload, timeout_s=self._timeout_s, stream_timeout_s=self._stream_timeout_s)
+        return copy.run(data.manifest(metadata), data)
+
+    def get_upload(self, manifest: SegmentManifest) -> UploadProgress:
+        request = pb.GetUploadRequest(header=manifest_to_proto(manifest))
+        return progress_from_proto(self._call("GetUpload", request, manifest.metadata.partition))
+
+    def list_uploads(self, partition: TopicIdPartition) -> Iterator[UploadSummary]:
+        page_token = b""
         while True:
-            upload = Upload(manifest, data)
-            try:
-                return upload.send(self._channel(), timeout_s=deadline - time.monotonic())
-            except InvalidField as complaint:
-                if complaint.details.get("field", "").startswith("header"):
-                    raise
-                raise SentDataCorrupt(  # the header was made from the same files a moment ago
-                    f"segment {metadata.segment_id} changed while it was read ({complaint.message}): copy it again"
-                ) from complaint
-            except TiergateError as failure:
-                if upload.sent_chunks:
-                    broken_uploads += 1
-                    patience.progressed()
-                if broken_uploads >= _MOST_BROKEN_UPLOADS or not may_pass(failure) or not patience.pause(failure):
-                    raise
+            request = pb.ListUploadsRequest(partition=partition_to_proto(partition), page_token=page_token)
+            page: pb.ListUploadsResponse = self._call("ListUploads", request, partition)
+            yield from (upload_from_proto(upload) for upload in page.uploads)
+            page_token = page.next_page_token
+            if not page_token:
+                return
+
+    def abort_upload(self, metadata: RemoteLogSegmentMetadata) -> bool:
+        request = pb.AbortUploadRequest(metadata=metadata_to_proto(metadata))
+        answer: pb.AbortUploadResponse = self._call("AbortUpload", request, metadata.partition)
+        return answer.is_complete
 
     def fetch_segment(
         self, metadata: RemoteLogSegmentMetadata, *, offset: int = 0, length: int | None = None
@@ -77,7 +93,7 @@ class GrpcStorage(RemoteStorage):
             request = pb.FetchIndexRequest(
                 metadata=metadata_to_proto(metadata), file=file_to_proto(file), offset=len(index)
             )
-            piece: pb.FetchIndexResponse = self._call("FetchIndex", request, metadata)
+            piece: pb.FetchIndexResponse = self._call("FetchIndex", request, metadata.partition)
             index += piece.data
             if len(index) >= piece.size_bytes or not piece.data:
                 break
@@ -85,20 +101,40 @@ class GrpcStorage(RemoteStorage):
             raise StoredDataCorrupt(f"the {file.value} of segment {metadata.segment_id} arrived damaged")
         return bytes(index)
 
+    def fetch_indexes(self, questions: Sequence[IndexQuestion]) -> list[bytes | TiergateError]:
+        return self._index_batches.fetch(questions)
+
     def delete_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
-        self._call("DeleteSegment", pb.DeleteSegmentRequest(metadata=metadata_to_proto(metadata)), metadata)
+        self._call("DeleteSegment", pb.DeleteSegmentRequest(metadata=metadata_to_proto(metadata)), metadata.partition)
 
     def get_manifest(self, metadata: RemoteLogSegmentMetadata) -> SegmentManifest:
         request = pb.GetSegmentManifestRequest(metadata=metadata_to_proto(metadata))
-        answer: pb.GetSegmentManifestResponse = self._call("GetSegmentManifest", request, metadata)
+        answer: pb.GetSegmentManifestResponse = self._call("GetSegmentManifest", request, metadata.partition)
         return manifest_from_proto(answer.manifest, "manifest")
+
+    def resolve_segment(self, metadata: RemoteLogSegmentMetadata, *, valid_s: int = 0) -> ResolvedSegment:
+        request = pb.ResolveSegmentRequest(
+            metadata=metadata_to_proto(metadata), valid_seconds=max(-1, min(valid_s, INT32_MAX))
+        )
+        answer: pb.ResolveSegmentResponse = self._call("ResolveSegment", request, metadata.partition)
+        return resolved_from_proto(answer)
+
+    def verify_segment(self, metadata: RemoteLogSegmentMetadata) -> Iterator[VerificationProgress]:
+        return followed_verification(
+            self._channel(), metadata, timeout_s=self._timeout_s, stream_timeout_s=self._stream_timeout_s
+        )
 
     def _channel(self) -> grpc.Channel:
         return self._channels.to(self._target())
 
-    def _call(self, method: str, request: Any, metadata: RemoteLogSegmentMetadata) -> Any:
+    def _call(self, method: str, request: Any, partition: TopicIdPartition) -> Any:
+        """What the server has no room for at the moment is asked for again as it says, within the same time."""
         stub = storage_pb2_grpc.RemoteStorageServiceStub(self._channel())
-        try:
-            return getattr(stub, method)(request, timeout=self._timeout_s, metadata=routing_hint(metadata.partition))
-        except grpc.RpcError as failure:
-            raise from_rpc_error(failure) from failure
+        patience = Patience(self._timeout_s)
+        while True:
+            try:
+                return getattr(stub, method)(request, timeout=patience.remaining_s, metadata=routing_hint(partition))
+            except grpc.RpcError as rpc_failure:
+                failure = from_rpc_error(rpc_failure)
+                if not isinstance(failure, LimitExceeded) or not may_pass(failure) or not patience.pause(failure):
+                    raise failure from rpc_failure

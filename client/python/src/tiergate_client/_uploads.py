@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -21,14 +21,15 @@ _FINISH = pb.CopySegmentRequest(finish=pb.CopySegmentFinish()).SerializeToString
 
 
 class Upload:
-    def __init__(self, manifest: SegmentManifest, data: LogSegmentData) -> None:
+    def __init__(self, manifest: SegmentManifest, data: LogSegmentData, *, begin_at: Mapping[SegmentFile, int]) -> None:
         self._manifest = manifest
         self._data = data
+        self._begin_at = begin_at
         self._reading_failure: Exception | None = None
         self.sent_chunks = 0
 
     def send(self, channel: grpc.Channel, *, timeout_s: float) -> bytes:
-        """Sends everything and returns the custom metadata."""
+        """Sends every file from where it shall begin, and returns the custom metadata."""
         call: Any = channel.stream_unary(_METHOD, response_deserializer=pb.CopySegmentResponse.FromString)
         try:
             answer = call(self._messages(), timeout=timeout_s, metadata=routing_hint(self._manifest.metadata.partition))
@@ -42,7 +43,7 @@ class Upload:
     def _messages(self) -> Iterator[bytes]:
         yield pb.CopySegmentRequest(header=manifest_to_proto(self._manifest)).SerializeToString()
         try:
-            for chunk in self._data.chunks():
+            for chunk in self._data.chunks(begin_at=self._begin_at):
                 yield framing.frame_copy_chunk(
                     file=file_to_proto(chunk.file),
                     offset=chunk.offset,

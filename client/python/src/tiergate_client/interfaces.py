@@ -13,8 +13,10 @@ from typing import Self
 
 from tiergate_client.errors import TiergateError
 from tiergate_client.ids import SegmentId
+from tiergate_client.resolved_segment import ResolvedSegment
 from tiergate_client.segment_data import LogSegmentData
-from tiergate_client.segment_files import SegmentFile, SegmentManifest
+from tiergate_client.segment_files import IndexQuestion, SegmentFile, SegmentManifest
+from tiergate_client.upload_progress import UploadProgress, UploadSummary
 from tiergate_client.values import (
     ConsistencyToken,
     MetadataChange,
@@ -25,6 +27,7 @@ from tiergate_client.values import (
     SegmentQuestion,
     TopicIdPartition,
 )
+from tiergate_client.verification import VerificationProgress
 
 
 class RemoteLogMetadata(ABC):
@@ -126,8 +129,27 @@ class RemoteStorage(ABC):
     def copy_segment(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes:
         """Stores a segment and returns its custom metadata; when it returns, everything is durable and readable.
 
-        The same id with the same content again is fine. Raises SegmentConflict for other content, or when the id was
+        Goes on where an earlier attempt with the same content was broken off. The same id with the same content again
+        is fine. Raises SegmentConflict for other content, or when the id was
         deleted; SentDataCorrupt when the data changed while it was read.
+        """
+
+    @abstractmethod
+    def get_upload(self, manifest: SegmentManifest) -> UploadProgress:
+        """How far an upload of exactly this content has come, whoever takes it.
+
+        Raises SegmentConflict for other content, or when the id was deleted or its upload aborted.
+        """
+
+    @abstractmethod
+    def list_uploads(self, partition: TopicIdPartition) -> Iterator[UploadSummary]:
+        """Uploads that are not complete, running or abandoned, by segment id in text form and digest."""
+
+    @abstractmethod
+    def abort_upload(self, metadata: RemoteLogSegmentMetadata) -> bool:
+        """Ends every upload of a segment that is not complete, so that none can complete; the id is spent.
+
+        True: the segment is complete, and was left alone.
         """
 
     @abstractmethod
@@ -145,12 +167,33 @@ class RemoteStorage(ABC):
         """A whole index. Raises SegmentNotFound, IndexNotFound, StoredDataCorrupt, InvalidField for LOG."""
 
     @abstractmethod
+    def fetch_indexes(self, questions: Sequence[IndexQuestion]) -> list[bytes | TiergateError]:
+        """Many fetch_index in one: the answers in the order of the questions, each also an error of its own."""
+
+    @abstractmethod
     def delete_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
         """Removes a segment, complete or half copied; absent is fine. A copy still under way can not complete."""
 
     @abstractmethod
     def get_manifest(self, metadata: RemoteLogSegmentMetadata) -> SegmentManifest:
         """What is stored of a segment. Raises SegmentNotFound, StoredDataCorrupt."""
+
+    @abstractmethod
+    def resolve_segment(self, metadata: RemoteLogSegmentMetadata, *, valid_s: int = 0) -> ResolvedSegment:
+        """URLs that read the segment's files past the service, for so many seconds at most; 0 is the server's choice.
+
+        Bytes that come from there are not verified: see the manifest. Raises SegmentNotFound, StoredDataCorrupt,
+        NotOffered when the store that holds the segment gives no URLs, InvalidField for a negative `valid_s`.
+        """
+
+    @abstractmethod
+    def verify_segment(self, metadata: RemoteLogSegmentMetadata) -> Iterator[VerificationProgress]:
+        """Reads all that is stored of a segment again and compares it with the manifest, where it is stored.
+
+        What differs or is missing is told on the way, never raised; a segment of which the last item has come without
+        any is whole. It ends when it is closed. Raises SegmentNotFound, also in mid-stream when it is deleted,
+        StoredDataCorrupt when the manifest itself is damaged, Unavailable when the store cannot be read.
+        """
 
 
 class SegmentStream:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 from crc32c import crc32c
@@ -68,17 +69,18 @@ class LogSegmentData:
             files[file] = FileChecksum(size, checksum)
         return SegmentManifest(metadata, files, tuple(log_blocks))
 
-    def chunks(self) -> Iterator[SegmentChunk]:
-        """Everything, in the order in which it is sent: the log comes last."""
+    def chunks(self, *, begin_at: Mapping[SegmentFile, int] = MappingProxyType({})) -> Iterator[SegmentChunk]:
+        """Every file from its beginning or as told, in the order in which it is sent: the log comes last."""
         for file, source in self.sources.items():
-            offset = 0
-            for block in _blocks(source):
+            offset = begin_at.get(file, 0)
+            for block in _blocks(source, offset):
                 yield SegmentChunk(file, offset, block)
                 offset += len(block)
 
 
-def _blocks(source: Source) -> Iterator[bytes]:
+def _blocks(source: Source, offset: int = 0) -> Iterator[bytes]:
     with _opened(source) as stream:
+        stream.seek(offset)
         while block := stream.read(BLOCK_BYTES):
             yield block
 

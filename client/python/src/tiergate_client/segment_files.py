@@ -44,6 +44,14 @@ class FileChecksum:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexQuestion:
+    """Which index of which segment."""
+
+    metadata: RemoteLogSegmentMetadata
+    file: SegmentFile
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentManifest:
     """The exact content of a segment: what an upload announces, and what is stored when it is complete."""
 

@@ -37,6 +37,10 @@ class Disk(ABC):
         """Appends all of `data`."""
 
     @abstractmethod
+    def write_at(self, handle: int, data: bytes | memoryview, *, offset: int) -> None:
+        """Writes all of `data` there; a gap that it leaves behind the end of the file reads as zeros."""
+
+    @abstractmethod
     def fsync(self, handle: int) -> None:
         """Returns when the content written so far survives a power cut."""
 
@@ -45,12 +49,22 @@ class Disk(ABC):
         """An existing file, for reading. Raises FileNotFoundError, NotADirectoryError, IsADirectoryError."""
 
     @abstractmethod
+    def open_for_update(self, path: Path) -> int:
+        """An existing file as it is, for `read` and `write_at`. Raises like `open`."""
+
+    @abstractmethod
     def size(self, handle: int) -> int:
         """Bytes in an open file."""
 
     @abstractmethod
     def read(self, handle: int, size: int, *, offset: int) -> bytes:
         """Bytes at `offset`; fewer than `size` only at the end of the file."""
+
+    def read_into(self, handle: int, place: memoryview, *, offset: int) -> int:
+        """Like `read`, to a place of the caller's; how many bytes it was."""
+        data = self.read(handle, len(place), offset=offset)
+        place[: len(data)] = data
+        return len(data)
 
     @abstractmethod
     def close(self, handle: int) -> None: ...
@@ -92,6 +106,14 @@ class OsDisk(Disk):
             rest = rest[written:]
             written = os.write(handle, rest)
 
+    def write_at(self, handle: int, data: bytes | memoryview, *, offset: int) -> None:
+        written = os.pwrite(handle, data, offset)
+        rest = memoryview(data)
+        while written < len(rest):
+            rest = rest[written:]
+            offset += written
+            written = os.pwrite(handle, rest, offset)
+
     def fsync(self, handle: int) -> None:
         if sys.platform == "darwin":  # there fsync stops at the drive's own cache
             import fcntl  # noqa: PLC0415
@@ -107,6 +129,9 @@ class OsDisk(Disk):
             raise IsADirectoryError(f"{path} is a directory")
         return handle
 
+    def open_for_update(self, path: Path) -> int:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
     def size(self, handle: int) -> int:
         return os.fstat(handle).st_size
 
@@ -115,6 +140,12 @@ class OsDisk(Disk):
         while data and len(data) < size and (more := os.pread(handle, size - len(data), offset + len(data))):
             data += more
         return data
+
+    def read_into(self, handle: int, place: memoryview, *, offset: int) -> int:
+        read_bytes = os.preadv(handle, [place], offset)
+        while 0 < read_bytes < len(place) and (more := os.preadv(handle, [place[read_bytes:]], offset + read_bytes)):
+            read_bytes += more
+        return read_bytes
 
     def close(self, handle: int) -> None:
         os.close(handle)

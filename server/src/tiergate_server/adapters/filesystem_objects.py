@@ -80,12 +80,23 @@ class FileReader(ObjectReader):
         self._end = end
 
     def read(self, size: int) -> bytes:
-        if self._handle is None:
-            raise ValueError(f"the reader of {self._key!r} is closed: open another one")
+        handle = self._open_handle()
         with storage_errors(f"read {self._key!r}"):
-            data = self._disk.read(self._handle, min(size, self._end - self._offset), offset=self._offset)
+            data = self._disk.read(handle, min(size, self._end - self._offset), offset=self._offset)
         self._offset += len(data)
         return data
+
+    def read_into(self, place: memoryview) -> int:
+        handle = self._open_handle()
+        with storage_errors(f"read {self._key!r}"):
+            read_bytes = self._disk.read_into(handle, place[: self._end - self._offset], offset=self._offset)
+        self._offset += read_bytes
+        return read_bytes
+
+    def _open_handle(self) -> int:
+        if self._handle is None:
+            raise ValueError(f"the reader of {self._key!r} is closed: open another one")
+        return self._handle
 
     def close(self) -> None:
         if self._handle is not None:

@@ -1,25 +1,30 @@
-"""Objects as files below one directory, for a single machine. It knows keys and bytes, nothing of segments.
+r"""Objects as files below one directory, for a single machine. It knows keys and bytes, nothing of segments.
 
-An upload is written to `<root>/.uploads/<random>`, fsynced, and published by `link()`, which never replaces a name;
-then every directory from the object's up to the root is fsynced, and only then the call answers. Also when the name
-was taken: whoever took it may have been stopped between link and fsync, and our caller builds on it.
+An upload is written to `<root>/.uploads/<random>\<key>`, fsynced, and published under its key; only when its name is
+durable, too, the call answers. There a slash of the key is a backslash, which no key holds; a long key is left out. A
+partial upload lies in `<root>/.partials/<key>/<random>`, for as long as nobody ends it.
 
-Several processes may share a root. Directories that become empty are removed, so a link can find its directory gone:
-then it is made again. Every directory on the way is fsynced each time, not only a new one, since the process that made
-it may not have come so far; a directory that has not changed costs next to nothing.
+Several processes may share a root.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 
+from tiergate_client.errors import StorageUnavailable
+from tiergate_client.segment_files import BLOCK_BYTES
 from tiergate_server.adapters.disk import Disk, OsDisk
-from tiergate_server.adapters.durable_directories import make_directories, make_durable_directories
+from tiergate_server.adapters.durable_directories import make_durable_directories
+from tiergate_server.adapters.filesystem_listing import listed_files
 from tiergate_server.adapters.filesystem_objects import FileReader, FileUpload, storage_errors
+from tiergate_server.adapters.filesystem_partial import FilePartial, matching_bytes
+from tiergate_server.adapters.filesystem_tree import FileTree
 from tiergate_server.adapters.object_keys import key_names
 from tiergate_server.clock import Clock, system_clock
 from tiergate_server.segments.object_store import (
@@ -29,11 +34,18 @@ from tiergate_server.segments.object_store import (
     ObjectReader,
     ObjectStore,
     ObjectUpload,
+    PartialGone,
+    PartialInfo,
+    PartialUpload,
 )
 
 _UPLOADS = ".uploads"
+_PARTIALS = ".partials"
+_SLASH = "\\"
+_LONGEST_NAME_BYTES = 255
+_HANDLE = re.compile("[0-9a-f]{32}")
 _LEFTOVER_AGE_MS = 24 * 60 * 60 * 1000
-_LINK_ATTEMPTS = 100
+_DELETES_AT_ONCE = 1000
 
 
 class FilesystemStore(ObjectStore):
@@ -42,20 +54,64 @@ class FilesystemStore(ObjectStore):
     def __init__(self, root: Path, *, disk: Disk | None = None, clock: Clock = system_clock) -> None:
         self._root = root.absolute()
         self._disk = OsDisk() if disk is None else disk
+        self._tree = FileTree(self._disk, self._root)
         self._uploads = self._root / _UPLOADS
+        self._partials = self._root / _PARTIALS
         with storage_errors(f"use {root}"):
             make_durable_directories(self._disk, self._uploads)
             self._remove_leftovers(clock() - _LEFTOVER_AGE_MS)
 
     def upload(self, key: str) -> ObjectUpload:
-        path = self._path(key)
-        temporary = self._uploads / secrets.token_hex(16)
-        return FileUpload(self._disk, temporary, key=key, publish=partial(self._publish, temporary, path, key))
+        key_names(key)
+        temporary = self._temporary_path(key, secrets.token_hex(16))
+        return FileUpload(self._disk, temporary, key=key, publish=partial(self._tree.publish, temporary, key=key))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         with self.upload(key) as upload:
             upload.write(data)
             return upload.commit()
+
+    def begin_partial(self, key: str, *, size_bytes: int) -> str | None:
+        handle = secrets.token_hex(16)
+        path = self._partial_path(key, handle)
+        if size_bytes <= BLOCK_BYTES:
+            return None
+        with storage_errors(f"begin {key!r}"):
+            self._disk.close(self._tree.create(path))
+        return handle
+
+    def open_partial(self, key: str, handle: str, *, size_bytes: int, block_crc32c: Sequence[int]) -> PartialUpload:
+        path = self._partial_path(key, handle)
+        with storage_errors(f"continue {key!r}"):
+            try:
+                file = self._disk.open_for_update(path)
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                raise PartialGone(f"there is no partial upload {handle!r} of {key!r}") from None
+            try:
+                committed_bytes = matching_bytes(self._disk, file, size_bytes=size_bytes, block_crc32c=block_crc32c)
+            except BaseException:
+                self._disk.close(file)
+                raise
+        return FilePartial(
+            self._disk,
+            file,
+            key=key,
+            size_bytes=size_bytes,
+            committed_bytes=committed_bytes,
+            publish=partial(self._tree.publish, path, key=key),
+            drop=partial(self._drop_partial, path),
+        )
+
+    def end_partial(self, key: str, handle: str) -> None:
+        with suppress(PartialGone), storage_errors(f"end the upload of {key!r}"):
+            self._drop_partial(self._partial_path(key, handle))
+            self._tree.unlink(self._temporary_path(key, handle))
+
+    def list_partials(self, prefix: str) -> Iterator[PartialInfo]:
+        begin = f"{prefix}/" if prefix else ""
+        directory = self._partials.joinpath(*key_names(prefix)) if prefix else self._partials
+        partials = self._listed_partials(directory, begin)
+        return partials if prefix else chain(partials, self._left_uploads())
 
     def get(self, key: str) -> bytes:
         with storage_errors(f"read {key!r}"):
@@ -69,85 +125,99 @@ class FilesystemStore(ObjectStore):
         with storage_errors(f"read {key!r}"):
             return FileReader(self._disk, self._open(key), key=key, offset=offset, end=offset + length)
 
-    def delete(self, key: str) -> None:
-        path = self._path(key)
-        with storage_errors(f"delete {key!r}"):
-            # A directory is no object. Where there is no directory either, everything in it was durably gone before.
-            with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                self._disk.unlink(path)
-            with suppress(FileNotFoundError, NotADirectoryError):
-                self._disk.fsync_directory(path.parent)
-            self._prune(path.parent)
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self._walk(self._path(prefix), prefix)
-
-    def _walk(self, directory: Path, prefix: str) -> Iterator[ObjectInfo]:
-        with storage_errors(f"list {prefix!r}"):
+    def exists(self, key: str) -> bool:
+        with storage_errors(f"look for {key!r}"):
             try:
-                entries = self._disk.entries(directory)
-            except (FileNotFoundError, NotADirectoryError):
-                return
-        for entry in entries:
-            key = f"{prefix}/{entry.name}"
-            if entry.is_directory:
-                yield from self._walk(directory / entry.name, key)
-            else:
-                yield ObjectInfo(key, entry.size_bytes)
+                self._disk.close(self._open(key))
+            except ObjectNotFound:
+                return False
+        return True
 
-    def _path(self, key: str) -> Path:
-        return self._root.joinpath(*key_names(key))
+    def presign(self, key: str, *, valid_s: int) -> str | None:  # noqa: ARG002
+        return None
+
+    def delete(self, key: str) -> None:
+        self.delete_many((key,))
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        remaining = iter(keys)
+        failures: list[InvalidKey | StorageUnavailable] = []
+        while batch := list(islice(remaining, _DELETES_AT_ONCE)):
+            failures += self._failed_deletes(batch)
+        if failures:
+            raise failures[0]
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        directory = self._tree.path(prefix) if prefix else self._root
+        return self._listed(directory, f"{prefix}/" if prefix else "", after)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
     def _open(self, key: str) -> int:
         try:
-            return self._disk.open(self._path(key))
+            return self._disk.open(self._tree.path(key))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise ObjectNotFound(f"there is no object {key!r}") from None
 
-    def _sync_up_from(self, directory: Path) -> None:
-        """Makes the names on the way from `directory` to the root durable; one that is gone needs nothing."""
-        while directory.is_relative_to(self._root):
-            with suppress(FileNotFoundError):
-                self._disk.fsync_directory(directory)
-            directory = directory.parent
+    def _listed(self, directory: Path, begin: str, after: str) -> Iterator[ObjectInfo]:
+        with storage_errors(f"list {begin!r}"):
+            yield from listed_files(self._disk, directory, prefix=begin, after=after)
 
-    def _prune(self, directory: Path) -> None:
-        with suppress(OSError):  # not empty, gone, or for a later delete to remove
-            while directory != self._root:
-                self._disk.rmdir(directory)
-                directory = directory.parent
+    def _partial_path(self, key: str, handle: str) -> Path:
+        names = key_names(key)
+        if not _HANDLE.fullmatch(handle):
+            raise PartialGone(f"{handle!r} is no partial upload of {key!r} in a directory")
+        return self._partials.joinpath(*names, handle)
+
+    def _drop_partial(self, path: Path) -> None:
+        self._tree.unlink(path)
+        self._tree.prune(path.parent)
+
+    def _listed_partials(self, directory: Path, begin: str) -> Iterator[PartialInfo]:
+        for file in self._listed(directory, begin, ""):
+            key, _, handle = file.key.rpartition("/")
+            # A partial upload of the prefix itself lies beside the directories of those below it. Sessions write to
+            # the file: its time tells when somebody was last at it.
+            if key.startswith(begin):
+                yield PartialInfo(key, handle, begun_at_ms=file.modified_at_ms)
+
+    def _left_uploads(self) -> Iterator[PartialInfo]:
+        """Ordinary uploads, which are under way or were left by a killed process: nothing but their age tells."""
+        with storage_errors("list uploads"):
+            entries = self._disk.entries(self._uploads)
+        for entry in entries:
+            handle, _, key = entry.name.partition(_SLASH)
+            if key:
+                yield PartialInfo(key.replace(_SLASH, "/"), handle, begun_at_ms=entry.modified_at_ms)
+
+    def _temporary_path(self, key: str, handle: str) -> Path:
+        name = f"{handle}{_SLASH}{key.replace('/', _SLASH)}"
+        return self._uploads / (name if len(name.encode()) <= _LONGEST_NAME_BYTES else handle)
+
+    def _failed_deletes(self, keys: Sequence[str]) -> Iterator[InvalidKey | StorageUnavailable]:
+        """Deletes objects, syncing each directory once, and gives what went wrong."""
+        directories = set()
+        for key in keys:
+            try:
+                path = self._tree.path(key)
+                with storage_errors(f"delete {key!r}"):
+                    self._tree.unlink(path)
+            except (InvalidKey, StorageUnavailable) as failure:
+                yield failure
+            else:
+                directories.add(path.parent)
+        try:
+            with storage_errors("make deletes durable"):
+                self._tree.sync_up_from(directories)
+        except StorageUnavailable as failure:
+            yield failure
+        else:
+            for directory in directories:
+                self._tree.prune(directory)
 
     def _remove_leftovers(self, before_ms: int) -> None:
         for entry in self._disk.entries(self._uploads):
             if entry.modified_at_ms < before_ms:
                 with suppress(FileNotFoundError):
                     self._disk.unlink(self._uploads / entry.name)
-
-    def _publish(self, temporary: Path, path: Path, key: str) -> bool:
-        try:
-            linked = self._link(temporary, path)
-        except NotADirectoryError:
-            raise InvalidKey(f"{key!r} lies below another object") from None
-        if not linked:
-            try:
-                self._disk.close(self._disk.open(path))
-            except IsADirectoryError:
-                raise InvalidKey(f"{key!r} is taken: other objects lie below it") from None
-            except FileNotFoundError:
-                pass  # deleted since; it was taken when we asked
-        self._sync_up_from(path.parent)
-        return linked
-
-    def _link(self, temporary: Path, path: Path) -> bool:
-        for _ in range(_LINK_ATTEMPTS):
-            try:
-                self._disk.link(temporary, path)
-            except FileExistsError:
-                return False
-            except FileNotFoundError:
-                # The directory is not there yet, or a concurrent delete has just pruned it.
-                with suppress(FileNotFoundError):
-                    make_directories(self._disk, path.parent)
-            else:
-                return True
-        raise FileNotFoundError(f"{path.parent} or the upload's own file vanished again and again")

@@ -21,3 +21,12 @@ def key_names(key: str, *, key_bytes: int = KEY_BYTES) -> list[str]:
             f"NUL or a backslash, of at most {_NAME_BYTES} bytes each and {key_bytes} together"
         )
     return names
+
+
+def is_key(name: str) -> bool:
+    """Whether something that is found in a store can be an object of ours."""
+    try:
+        key_names(name)
+    except InvalidKey:
+        return False
+    return True

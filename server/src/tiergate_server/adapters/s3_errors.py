@@ -19,7 +19,12 @@ _THROTTLED = frozenset(
         "TooManyRequestsException",
     }
 )
-_NO_SUCH_KEY = frozenset({"NoSuchKey", "404", "NotFound"})
+_PASSING = frozenset(
+    {"BadDigest", "InternalError", "RequestTimeout", "ServiceUnavailable", "XAmzContentChecksumMismatch"}
+)
+_PASSING_STATUS = frozenset({429, 500, 502, 503, 504})
+# Not a bare 404: without S3's own words the bucket may be what is absent, or some proxy may have answered.
+_NO_SUCH_KEY = frozenset({"NoSuchKey"})
 _TAKEN = frozenset({"PreconditionFailed", "412"})
 _CONFLICT = frozenset({"ConditionalRequestConflict", "OperationAborted", "409"})
 _CREDENTIALS = "check the credentials that the SDK finds (environment, profile, or the machine's role)"
@@ -37,7 +42,14 @@ _TO_CHECK = {
     "PermanentRedirect": "check segments.s3.region and segments.s3.endpoint_url",
     "IllegalLocationConstraintException": "check segments.s3.region",
     "InvalidBucketName": "check segments.store",
-    "NotImplemented": "use a store that offers conditional writes",
+    "InvalidEncryptionAlgorithmError": "check segments.s3.sse",
+    "InvalidStorageClass": "check segments.s3.storage_class",
+    "InvalidTag": "check segments.s3.tags",
+    "KMS.DisabledException": "check segments.s3.sse_kms_key_id",
+    "KMS.KMSInvalidStateException": "check segments.s3.sse_kms_key_id",
+    "KMS.NotFoundException": "check segments.s3.sse_kms_key_id",
+    "NotImplemented": "use a store that offers conditional writes, and the encryption, storage class and tags that are "
+    "set",
     "RequestTimeTooSkewed": "set this machine's clock",
 }
 
@@ -66,6 +78,17 @@ class S3Failure(Exception):
     @property
     def is_absent_upload(self) -> bool:
         return self.code == "NoSuchUpload"
+
+    @property
+    def is_stale_part(self) -> bool:
+        return self.code == "InvalidPart"
+
+    @property
+    def is_passing(self) -> bool:
+        """The same call may well succeed in a moment."""
+        if self.status == 0 or self.code == str(self.status):  # no answer, or one without S3's own words
+            return self.to_check is None
+        return self.code in _THROTTLED or self.code in _PASSING or self.status in _PASSING_STATUS
 
     @property
     def is_beyond_the_end(self) -> bool:

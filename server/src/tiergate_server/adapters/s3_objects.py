@@ -5,6 +5,7 @@ Memory of an upload: the part that is being filled and the one that is being sen
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -13,6 +14,7 @@ from tiergate_client.errors import StorageUnavailable
 from tiergate_server.adapters.s3_client import S3Body, S3Client, SentPart
 from tiergate_server.adapters.s3_errors import S3Failure
 from tiergate_server.adapters.s3_settings import MOST_PARTS, S3Settings
+from tiergate_server.segments.call_deadline import remaining_s
 from tiergate_server.segments.object_store import ObjectNotFound, ObjectReader, ObjectUpload
 
 PutNew = Callable[[str, bytes | bytearray], bool]
@@ -95,7 +97,10 @@ class S3Upload(ObjectUpload):
         if number > MOST_PARTS:
             raise S3Failure("EntityTooLarge", 0, "the object is larger than S3 takes", "UploadPart")
         part, self._buffer = self._buffer, bytearray()
-        self._sending = self._senders.submit(self._client.send_part, self._key, self._upload_id or "", number, part)
+        in_context = contextvars.copy_context().run
+        self._sending = self._senders.submit(
+            in_context, self._client.send_part, self._key, self._upload_id or "", number, part
+        )
 
     def _finish_sending(self) -> None:
         if self._sending is not None:
@@ -143,28 +148,32 @@ class S3Reader(ObjectReader):
             self._open_first()
 
     def read(self, size: int) -> bytes:
+        data = bytearray(min(size, self._end - self._offset))
+        self.read_into(memoryview(data))
+        return bytes(data)
+
+    def read_into(self, place: memoryview) -> int:
         if not self._is_open:
             raise ValueError(f"the reader of {self._key!r} is closed: open another one")
-        wanted = min(size, self._end - self._offset)
-        pieces: list[bytes] = []
+        rest = place[: self._end - self._offset]
+        wanted_bytes = len(rest)
         failed_attempts = 0
-        while wanted > 0:
+        while rest:
             body = self._body or self._reopened()
             try:
-                piece = body.read(wanted)
-                if not piece:
+                read_bytes = body.read_into(rest)
+                if not read_bytes:
                     raise S3Failure("IncompleteBody", 0, "the answer ended before its last byte", "GetObject")  # noqa: TRY301
             except S3Failure as failure:
                 self._close_body()
                 failed_attempts += 1
-                if failed_attempts >= self._settings.max_attempts:
+                if failed_attempts >= self._settings.max_attempts or remaining_s() == 0:
                     raise failure.as_domain_error(f"read {self._key!r}", place=self._settings.place) from failure
                 continue
             failed_attempts = 0
-            pieces.append(piece)
-            self._offset += len(piece)
-            wanted -= len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            self._offset += read_bytes
+            rest = rest[read_bytes:]
+        return wanted_bytes
 
     def close(self) -> None:
         self._is_open = False

@@ -2,7 +2,7 @@
 
 S3 is durable when it answers, so a key that is taken holds a durable object, too. That a key is never replaced rests on
 conditional writes (`If-None-Match: *`), which not every store honours: `check` finds out, at start or, if the store was
-out of reach then, before the first write.
+out of reach then, before the first write. Settings that renounce them make writes look first whether the key is taken.
 
 `False` from a write can also mean that an earlier attempt of the same write took the key, and its answer was lost.
 """
@@ -11,21 +11,28 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 
 from tiergate_client.errors import StorageUnavailable
-from tiergate_server.adapters.object_keys import KEY_BYTES, key_names
+from tiergate_server.adapters.object_keys import KEY_BYTES, is_key, key_names
 from tiergate_server.adapters.s3_client import S3Client
 from tiergate_server.adapters.s3_errors import S3Failure
 from tiergate_server.adapters.s3_objects import S3Reader, S3Upload, storage_errors
+from tiergate_server.adapters.s3_partial import PartPlan, S3PartialHandle, S3PartialUpload
+from tiergate_server.adapters.s3_probe import probe
 from tiergate_server.adapters.s3_settings import S3Settings
 from tiergate_server.segments.object_store import (
+    InvalidKey,
     ObjectInfo,
     ObjectReader,
     ObjectStore,
     ObjectUpload,
+    PartialGone,
+    PartialInfo,
+    PartialUpload,
     StoreRefused,
 )
 
@@ -33,6 +40,9 @@ from tiergate_server.segments.object_store import (
 _PROBES = ".probes"
 _MOST_BYTES = 2**50
 """More than any object has."""
+# S3's own limits.
+_DELETE_BATCH = 1000
+_LONGEST_PRESIGNED_S = 7 * 24 * 3600
 
 
 class S3Store(ObjectStore):
@@ -53,7 +63,14 @@ class S3Store(ObjectStore):
         """Raises StoreRefused when the bucket will not do, StorageUnavailable or BackendThrottled when it may later."""
         with self._check_lock:
             if not self._is_checked:
-                self._probe()
+                name = f"{self._root}{_PROBES}/{secrets.token_hex(16)}"
+                with storage_errors("be checked", place=self._settings.place):
+                    probe(
+                        self._client,
+                        name,
+                        place=self._settings.place,
+                        needs_conditions=self._settings.conditional_writes,
+                    )
                 self._is_checked = True
 
     def upload(self, key: str) -> ObjectUpload:
@@ -83,8 +100,71 @@ class S3Store(ObjectStore):
                 if not failure.is_absent_object:
                     raise
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self._listed(f"{self._name(prefix)}/", prefix)
+    def delete_many(self, keys: Iterable[str]) -> None:
+        failures: list[Exception] = []
+        remaining = iter(keys)
+        while batch := list(islice(remaining, _DELETE_BATCH)):
+            names = []
+            for key in batch:
+                try:
+                    names.append(self._name(key))
+                except InvalidKey as failure:
+                    failures.append(failure)
+            try:
+                self._client.delete_batch(names)
+            except S3Failure as failure:
+                failures.append(failure.as_domain_error(f"delete {len(names)} objects", place=self._settings.place))
+        if failures:
+            raise failures[0]
+
+    def exists(self, key: str) -> bool:
+        name = self._name(key)
+        with storage_errors(f"look for {key!r}", place=self._settings.place):
+            return self._client.exists(name)
+
+    def presign(self, key: str, *, valid_s: int) -> str | None:
+        name = self._name(key)
+        with storage_errors(f"presign {key!r}", place=self._settings.place):
+            return self._client.presigned(name, valid_s=min(valid_s, _LONGEST_PRESIGNED_S))
+
+    def begin_partial(self, key: str, *, size_bytes: int) -> str | None:
+        name = self._name(key)
+        if size_bytes <= self._settings.multipart_threshold_bytes:
+            return None
+        self._require_checked()
+        with storage_errors(f"begin {key!r}", place=self._settings.place):
+            upload_id = self._client.begin_parts(name)
+        return S3PartialHandle(upload_id, self._settings.part_bytes_for(size_bytes)).to_text()
+
+    def open_partial(self, key: str, handle: str, *, size_bytes: int, block_crc32c: Sequence[int]) -> PartialUpload:
+        name = self._name(key)
+        known = S3PartialHandle.from_text(handle)
+        if known.part_bytes is None:
+            raise PartialGone(f"the multipart upload of {key!r} cannot be continued: its handle is from a listing")
+        return S3PartialUpload(
+            self._client,
+            name,
+            known.upload_id,
+            plan=PartPlan(size_bytes, known.part_bytes, block_crc32c),
+            senders=self._senders,
+            place=self._settings.place,
+        )
+
+    def end_partial(self, key: str, handle: str) -> None:
+        name = self._name(key)
+        with suppress(PartialGone), storage_errors(f"end the upload of {key!r}", place=self._settings.place):
+            upload_id = S3PartialHandle.from_text(handle).upload_id
+            try:
+                self._client.end_parts(name, upload_id)
+            except S3Failure as failure:
+                if not failure.is_absent_upload:
+                    raise
+
+    def list_partials(self, prefix: str) -> Iterator[PartialInfo]:
+        return self._listed_partials(self._directory(prefix), prefix)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        return self._listed(self._directory(prefix), prefix, self._root + after if after else "")
 
     def close(self) -> None:
         self._senders.shutdown()
@@ -94,11 +174,22 @@ class S3Store(ObjectStore):
         key_names(key, key_bytes=KEY_BYTES - len(self._root.encode()))
         return self._root + key
 
-    def _listed(self, name: str, prefix: str) -> Iterator[ObjectInfo]:
+    def _directory(self, prefix: str) -> str:
+        return f"{self._name(prefix)}/" if prefix else self._root
+
+    def _listed(self, name: str, prefix: str, after: str) -> Iterator[ObjectInfo]:
         with storage_errors(f"list {prefix!r}", place=self._settings.place):
-            for listed in self._client.list(name):
-                if not listed.key.endswith("/"):  # a directory that some tool has put there
-                    yield ObjectInfo(listed.key.removeprefix(self._root), listed.size_bytes)
+            for listed in self._client.list(name, after=after):
+                key = listed.key.removeprefix(self._root)
+                if is_key(key):  # others are probes, or what some tool has put there
+                    yield ObjectInfo(key, listed.size_bytes, listed.modified_at_ms)
+
+    def _listed_partials(self, name: str, prefix: str) -> Iterator[PartialInfo]:
+        with storage_errors(f"list uploads below {prefix!r}", place=self._settings.place):
+            for listed in self._client.list_uploads(name):
+                key = listed.key.removeprefix(self._root)
+                if is_key(key):
+                    yield PartialInfo(key, S3PartialHandle(listed.upload_id).to_text(), listed.begun_at_ms)
 
     def _put_new(self, name: str, data: bytes | bytearray) -> bool:
         for attempt in range(self._settings.max_attempts):
@@ -123,25 +214,3 @@ class S3Store(ObjectStore):
                 self.check()
             except StoreRefused as refusal:
                 raise StorageUnavailable(str(refusal), retry_after_ms=10_000) from refusal
-
-    def _probe(self) -> None:
-        place = self._settings.place
-        name = f"{self._root}{_PROBES}/{secrets.token_hex(16)}"
-        with storage_errors("be checked", place=place):
-            try:
-                self._put_new(name, b"first")
-                is_replaced = self._put_new(name, b"second")
-            except S3Failure as failure:
-                if failure.to_check is not None:
-                    raise StoreRefused(
-                        f"{place} cannot be used: {failure.code}, {failure.message.rstrip('.')}; {failure.to_check}"
-                    ) from failure
-                raise
-            finally:
-                with suppress(S3Failure):
-                    self._client.delete(name)
-        if is_replaced:
-            raise StoreRefused(
-                f"{place} ignores If-None-Match, so two copies of one segment could replace each other's manifest and "
-                f"a cancelled copy could come back: use a store with conditional writes"
-            )

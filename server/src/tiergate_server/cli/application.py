@@ -13,21 +13,25 @@ import typer
 from tiergate_server.cli.config import config
 from tiergate_server.cli.connection import Connector, open_connection
 from tiergate_server.cli.failures import EXIT_CODES_HELP, ExitCode, Failure, describe
+from tiergate_server.cli.gc import gc
 from tiergate_server.cli.get import get
 from tiergate_server.cli.health import health
 from tiergate_server.cli.ls import ls
 from tiergate_server.cli.metadata import metadata
 from tiergate_server.cli.put import put
+from tiergate_server.cli.rebuild import rebuild
 from tiergate_server.cli.rm import rm
 from tiergate_server.cli.sample import sample
 from tiergate_server.cli.serve import serve
 from tiergate_server.cli.session import DEFAULT_TARGET, Session, session_of
 from tiergate_server.cli.show import show
 from tiergate_server.cli.status import status
+from tiergate_server.cli.uploads import uploads
+from tiergate_server.cli.verify import verify
 
 PROGRAM = "tiergate"
 
-_COMMANDS = (serve, config, sample, put, ls, show, get, rm, status, health)
+_COMMANDS = (serve, config, sample, put, ls, show, get, rm, uploads, gc, rebuild, verify, status, health)
 
 app = typer.Typer(
     name=PROGRAM,

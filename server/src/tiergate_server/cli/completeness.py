@@ -13,23 +13,24 @@ from tiergate_server.metadata.replica import as_ranges
 def tell_whether_partial(tiergate: Tiergate, output: OutputFormat) -> bool | None:
     """Says on stderr what a list lacks. None when the replica does not tell."""
     try:
-        gaps = _gaps(tiergate.admin.get_assignment())
+        missing = gaps(tiergate.admin.get_assignment())
     except TiergateError:
         return None
-    if gaps:
-        warn(f"partial: this replica {' and '.join(gaps)}", output)
-    return bool(gaps)
+    if missing:
+        warn(f"partial: this replica {' and '.join(missing)}", output)
+    return bool(missing)
 
 
-def _gaps(assignment: Assignment) -> list[str]:
-    gaps = []
+def gaps(assignment: Assignment) -> list[str]:
+    """What the replica lacks, as the ends of sentences about it."""
+    found = []
     hosted = assignment.hosted
     if len(hosted) < assignment.partition_count:
-        gaps.append(f"hosts {len(hosted)} of {assignment.partition_count} metadata partitions")
+        found.append(f"hosts {len(hosted)} of {assignment.partition_count} metadata partitions")
     if unreadable := [partition.metadata_partition for partition in hosted if partition.corrupt_at is not None]:
-        gaps.append(f"cannot read all of metadata partition {as_ranges(unreadable)}")
+        found.append(f"cannot read all of metadata partition {as_ranges(unreadable)}")
     if behind := [
         partition.metadata_partition for partition in hosted if not partition.ready and partition.corrupt_at is None
     ]:
-        gaps.append(f"has not yet read metadata partition {as_ranges(behind)}")
-    return gaps
+        found.append(f"has not yet read metadata partition {as_ranges(behind)}")
+    return found

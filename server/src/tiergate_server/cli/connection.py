@@ -11,7 +11,7 @@ from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage
 from tiergate_server.addresses import Address
 
 if TYPE_CHECKING:
-    from tiergate_client import Assignment, TakenSnapshot, TopicId
+    from tiergate_client import Assignment, LogId, TakenSnapshot, TopicId
     from tiergate_server.cli.session import Session
 
 Plane = Literal["metadata", "segments"]
@@ -42,6 +42,10 @@ class ServerInfo(Protocol):
     def metadata_address(self) -> str: ...
     @property
     def segments_address(self) -> str: ...
+    @property
+    def log_id(self) -> LogId | None: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
 
 
 class Admin(Protocol):
@@ -77,7 +81,7 @@ class OutOfReach(Unavailable):
 def open_connection(session: Session) -> AbstractContextManager[Tiergate]:
     from tiergate_client import connect  # noqa: PLC0415 - gRPC takes a tenth of a second to import
 
-    return connect(session.target, segments=session.segments, timeout_s=session.timeout_s)
+    return connect(session.target, segments=session.segments, timeout_s=session.timeout_s, access=session.access)
 
 
 def opened(session: Session) -> AbstractContextManager[Tiergate]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from crc32c import crc32c
@@ -46,6 +46,10 @@ def get(
     what: Annotated[What, typer.Option(help="Which file.")] = What.LOG,
     offset: Annotated[int | None, typer.Option(metavar="N", min=0, help="First byte of the log.")] = None,
     length: Annotated[int | None, typer.Option(metavar="N", min=1, help="Bytes of the log, at most.")] = None,
+    access: Annotated[
+        Literal["service", "direct", "auto"],
+        typer.Option(help="Through the service, straight from the store, or what works."),
+    ] = "service",
     summary: SummaryFormat = OutputFormat.HUMAN,
 ) -> None:
     """Get a file of a segment, or a part of its log."""
@@ -54,7 +58,9 @@ def get(
     if summary is OutputFormat.JSON and destination == STDOUT:
         raise typer.BadParameter("stdout holds the data already; write to a file", param_hint="--format json")
     segment_id = SegmentId.from_text(segment)
-    with connected(session_of(context)) as tiergate:
+    session = session_of(context)
+    session.access = access
+    with connected(session) as tiergate:
         metadata = tiergate.metadata.get_segment(segment_id)
         if what is What.LOG:
             size, checksum = _get_log(tiergate, metadata, destination, offset or 0, length)

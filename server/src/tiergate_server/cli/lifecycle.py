@@ -5,12 +5,13 @@ It calls the two interfaces in the right order; what a person sees of it is not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tiergate_client.errors import SegmentNotFound, TiergateError
 from tiergate_client.segment_data import LogSegmentData, SegmentChunk
-from tiergate_client.segment_files import FileChecksum
+from tiergate_client.segment_files import FileChecksum, SegmentFile
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
 from tiergate_server.cli.connection import Tiergate
 from tiergate_server.clock import Clock
@@ -92,9 +93,9 @@ def _clean_up(
 class _ObservedSegmentData(LogSegmentData):
     observe: Observer = lambda _: None
 
-    def chunks(self) -> Iterator[SegmentChunk]:
-        sent = 0
-        for chunk in LogSegmentData.chunks(self):
+    def chunks(self, *, begin_at: Mapping[SegmentFile, int] = MappingProxyType({})) -> Iterator[SegmentChunk]:
+        sent = sum(begin_at.values())
+        for chunk in LogSegmentData.chunks(self, begin_at=begin_at):
             yield chunk
             sent += len(chunk.data)
             self.observe(sent)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiergate_client.errors import InvalidField
 from tiergate_client.ids import TopicId
 from tiergate_client.values import PartitionSummary, RemoteLogSegmentMetadata
 from tiergate_server.cli.completeness import tell_whether_partial
@@ -24,8 +23,8 @@ from tiergate_server.cli.console import (
     time_text,
 )
 from tiergate_server.cli.documents import partition_document, segment_document
-from tiergate_server.cli.failures import CommandFailed, ExitCode
 from tiergate_server.cli.session import Output, OutputFormat, print_json, session_of
+from tiergate_server.cli.topic_choice import chosen_partitions
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -68,7 +67,7 @@ def ls(
             summaries = list(tiergate.metadata.list_partitions())
             segments = []
         else:
-            summaries = _chosen(tiergate, topic, partition, wanted_id)
+            summaries = chosen_partitions(tiergate, topic, partition=partition, topic_id=wanted_id)
             segments = list(_segments(tiergate, summaries))
         is_partial = tell_whether_partial(tiergate, output)
     if output is OutputFormat.JSON:
@@ -77,34 +76,6 @@ def ls(
         _print_partitions(summaries, is_partial=bool(is_partial))
     else:
         _print_segments(topic, segments)
-
-
-def _chosen(tiergate: Tiergate, topic: str, partition: int | None, topic_id: TopicId | None) -> list[PartitionSummary]:
-    summaries = list(tiergate.metadata.list_partitions(topic=topic))
-    ids = sorted({str(summary.partition.topic_id) for summary in summaries})
-    if topic_id is not None:
-        if str(topic_id) not in ids:
-            raise CommandFailed(
-                f"no topic {topic} has the id {topic_id}; known: {', '.join(ids)}", exit_code=ExitCode.NOT_FOUND
-            )
-        summaries = [summary for summary in summaries if summary.partition.topic_id == topic_id]
-    chosen = [summary for summary in summaries if partition in (None, summary.partition.partition)]
-    if not chosen:
-        known = ", ".join(map(str, sorted({summary.partition.partition for summary in summaries})))
-        raise CommandFailed(
-            f"nothing is known of partition {partition} of {topic}, only of {known}", exit_code=ExitCode.NOT_FOUND
-        )
-    _require_one_topic(topic, chosen)
-    return chosen
-
-
-def _require_one_topic(topic: str, chosen: list[PartitionSummary]) -> None:
-    ids = sorted({str(summary.partition.topic_id) for summary in chosen})
-    if len(ids) > 1:
-        raise InvalidField(
-            f"{topic} is the name of {len(ids)} topics, {' and '.join(ids)}; choose one with --topic-id",
-            details={"field": "topic_id", "topic_ids": ",".join(ids)},
-        )
 
 
 def _segments(tiergate: Tiergate, summaries: list[PartitionSummary]) -> Iterator[RemoteLogSegmentMetadata]:

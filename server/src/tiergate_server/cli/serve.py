@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,6 +31,7 @@ from tiergate_server.logs import configure_logging
 from tiergate_server.supervisor import PlaneCommand, Supervisor
 from tiergate_server.supervisor.allocator import lacks_allocator_settings, with_allocator_settings
 from tiergate_server.supervisor.free_ports import choose_free_ports
+from tiergate_server.worker import Worker
 
 _logger = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ def serve(
     data_directory: DataDirectory = None,
     ready_fd: Annotated[int | None, typer.Option("--ready-fd", hidden=True)] = None,
     lifeline_fd: Annotated[int | None, typer.Option("--lifeline-fd", hidden=True)] = None,
+    worker: Annotated[int | None, typer.Option("--worker", hidden=True)] = None,
+    worker_counts: Annotated[Path | None, typer.Option("--worker-counts", hidden=True)] = None,
 ) -> None:
     """Run the service: both planes, or the one that is named."""
     options = ServerOptions.of(config_file=config_file, assignments=assignments, data_directory=data_directory)
@@ -61,8 +65,13 @@ def serve(
         config = options.load()
         if plane is None:
             exit_code = _serve_both(options, config)
+        elif plane is Plane.SEGMENTS and config.segments.workers > 1 and worker is None:
+            exit_code = _serve_workers(options, config, ready_fd=ready_fd, lifeline_fd=lifeline_fd)
         else:
-            exit_code = _serve_one(plane, options, config, ready_fd=ready_fd, lifeline_fd=lifeline_fd)
+            me = None
+            if worker is not None and worker_counts is not None:
+                me = Worker(worker, config.segments.workers, worker_counts)
+            exit_code = _serve_one(plane, options, config, ready_fd=ready_fd, lifeline_fd=lifeline_fd, worker=me)
     raise typer.Exit(exit_code)
 
 
@@ -77,7 +86,13 @@ def _warn_of_unreachable(*sections: MetadataConfig | SegmentsConfig) -> None:
 
 
 def _serve_one(
-    plane: Plane, options: ServerOptions, config: Config, *, ready_fd: int | None, lifeline_fd: int | None
+    plane: Plane,
+    options: ServerOptions,
+    config: Config,
+    *,
+    ready_fd: int | None,
+    lifeline_fd: int | None,
+    worker: Worker | None,
 ) -> int:
     if plane is Plane.SEGMENTS and lacks_allocator_settings(os.environ):
         command = options.command(plane)
@@ -89,8 +104,20 @@ def _serve_one(
         _warn_of_unreachable(config.metadata, config.segments)
     from tiergate_server.app import run_plane  # noqa: PLC0415 (heavy: see the module's docstring)
 
-    on_ready = _log_ready if ready_fd is None else _ready_writer(ready_fd)
-    return run_plane(plane.value, config, on_ready=on_ready, lifeline_fd=lifeline_fd)
+    return run_plane(plane.value, config, on_ready=_ready_teller(ready_fd), lifeline_fd=lifeline_fd, worker=worker)
+
+
+def _serve_workers(options: ServerOptions, config: Config, *, ready_fd: int | None, lifeline_fd: int | None) -> int:
+    configure_logging(level=config.log_level, log_format=config.log_format, plane="segments")
+    if ready_fd is None:
+        _warn_of_unreachable(config.metadata, config.segments)
+    from tiergate_server.cli.serve_workers import serve_workers  # noqa: PLC0415 (only where there are some)
+
+    return serve_workers(options, config, on_ready=_ready_teller(ready_fd), lifeline_fd=lifeline_fd)
+
+
+def _ready_teller(ready_fd: int | None) -> Callable[[dict[str, str]], None]:
+    return _log_ready if ready_fd is None else _ready_writer(ready_fd)
 
 
 def _log_ready(ready: dict[str, str]) -> None:

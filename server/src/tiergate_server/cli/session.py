@@ -6,7 +6,7 @@ import enum
 import json
 import sys
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -23,6 +23,7 @@ class Session:
     target: str = DEFAULT_TARGET
     segments: str | None = None
     timeout_s: float = 30.0
+    access: Literal["service", "direct", "auto"] = "service"
     json: bool = False
 
 

@@ -48,6 +48,7 @@ class _PlaneStatus:
             "backend": info.backend if info else None,
             "limits": dict(info.limits) if info else None,
             "trouble": self.trouble or None,
+            "warnings": list(info.warnings) if info else [],
         }
 
 
@@ -145,6 +146,9 @@ def _print(planes: list[_PlaneStatus], log: LogStatus | None, totals: _Totals | 
         more = f", {unfinished} unfinished" if unfinished else ""
         facts.append(("holds", f"{partitions}, {segments}, {size_text(totals.finished_size_bytes)}{more}"))
     facts += [(f"{plane.plane} trouble", plane.trouble) for plane in planes if plane.trouble]
+    facts += [
+        ("warning", styled(warning, "yellow")) for plane in planes if plane.info for warning in plane.info.warnings
+    ]
     print_facts(console, facts)
     if any(plane.info is None for plane in planes):
         console.print("Start both planes with `make run`, or name others with --target and --segments.")

@@ -3,10 +3,10 @@
 Nothing here opens, binds or creates anything.
 """
 
+from tiergate_server.config.errors import ConfigError
 from tiergate_server.config.loading import load_config
 from tiergate_server.config.schema import (
     Config,
-    ConfigError,
     MetadataConfig,
     MetadataLimits,
     SegmentsConfig,

@@ -139,6 +139,21 @@ def table() -> Kind:
     return Kind(name="table", toml_types=(dict,), from_text=json.loads, accept=accept, expected=expected)
 
 
+def rates() -> Kind:
+    """Topics and a number for each; as text, a JSON object."""
+    expected = 'expected topics with whole numbers of at least 0, as text such as {"orders": 1000000}'
+
+    def accept(value: object) -> dict[str, int]:
+        if not isinstance(value, dict):
+            raise ValueError(expected)  # noqa: TRY004 (one exception for everything that a kind refuses)
+        flat = dict(_flattened(value))
+        if any(isinstance(rate, bool) or not isinstance(rate, int) or rate < 0 for rate in flat.values()):
+            raise ValueError(expected)
+        return flat
+
+    return Kind(name="table", toml_types=(dict,), from_text=json.loads, accept=accept, expected=expected)
+
+
 def _flattened(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """TOML reads security.protocol as a table in a table."""
     for name, inner in value.items():
@@ -158,9 +173,24 @@ def metadata_log() -> Kind:
 
 
 def segments_store() -> Kind:
-    def accept(value: str) -> str:
-        if value != "file:" and not re.match(r"file:///.", value) and not _S3_FORM.fullmatch(value):
-            raise ValueError(f"expected {_STORE_FORMS}")
+    """A store, or a table of them by name; as text, a table is a JSON object."""
+    expected = f"expected {_STORE_FORMS}, or several of them by names of at most 32 characters of a-z, 0-9, - and _"
+
+    def accept_one(value: object) -> str:
+        if not isinstance(value, str) or not (
+            value == "file:" or re.match(r"file:///.", value) or _S3_FORM.fullmatch(value)
+        ):
+            raise ValueError(expected)
         return value
 
-    return Kind(name="URI", toml_types=(str,), from_text=str, accept=accept, expected=f"expected {_STORE_FORMS}")
+    def accept(value: object) -> str | dict[str, str]:
+        if not isinstance(value, dict):
+            return accept_one(value)
+        if not value or not all(re.fullmatch(r"[a-z0-9_-]{1,32}", name) for name in value):
+            raise ValueError(expected)
+        return {name: accept_one(uri) for name, uri in value.items()}
+
+    def from_text(text: str) -> Any:
+        return json.loads(text) if text.lstrip().startswith("{") else text
+
+    return Kind(name="URI or table", toml_types=(str, dict), from_text=from_text, accept=accept, expected=expected)

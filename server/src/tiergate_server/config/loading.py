@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiergate_server.config.schema import Config, ConfigError, Setting, default_data_directory, settings, subsections
+from tiergate_server.config.errors import ConfigError
+from tiergate_server.config.schema import Config, Setting, default_data_directory, settings, subsections
 
 # Set for the command line's own use: they say where a server is, not what it is.
 CLI_VARIABLES = frozenset(

@@ -45,6 +45,7 @@ _TITLES = {
     "segments": "The segment plane",
     "segments.s3": "Segments in S3",
     "segments.limits": "Limits of the segment plane",
+    "segments.quota": "Quotas of the segment plane",
 }
 
 

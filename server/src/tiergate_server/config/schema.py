@@ -9,9 +9,10 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import unquote
+from typing import Any
 
+from tiergate_server.config.errors import ConfigError
+from tiergate_server.config.fields import setting, table_setting
 from tiergate_server.config.kinds import (
     Kind,
     address,
@@ -24,20 +25,13 @@ from tiergate_server.config.kinds import (
     table,
     text,
 )
-
-T = TypeVar("T")
+from tiergate_server.config.quotas import QuotaConfig
+from tiergate_server.config.s3 import S3Config
+from tiergate_server.config.stores import StorePlace, complaint_about_stores, parse_stores
 
 MEBIBYTE = 1024 * 1024
 # What a chunk message carries beside its data (file, offset, checksum, tags) stays far below this.
 _MESSAGE_OVERHEAD_BYTES = 64 * 1024
-
-
-class ConfigError(Exception):
-    """The configuration cannot work; the text is one sentence for the person who wrote it."""
-
-
-def setting(default: T, *, kind: Kind, meaning: str) -> T:
-    return field(default=default, metadata={"kind": kind, "meaning": meaning})
 
 
 def default_data_directory(environment: Mapping[str, str]) -> Path:
@@ -70,16 +64,28 @@ class MetadataLimits:
 class SegmentsLimits:
     concurrent_calls: int = setting(128, kind=integer(), meaning="Calls served at the same time.")
     uploads: int = setting(64, kind=integer(), meaning="Uploads in flight at the same time.")
+    downloads: int = setting(96, kind=integer(), meaning="Downloads of logs in flight at the same time.")
     chunk_bytes: int = setting(
         2 * MEBIBYTE,
         kind=integer(minimum=MEBIBYTE, maximum=2 * MEBIBYTE),
         meaning="Data in one chunk of a stream; at least 1 MiB, since a whole block of a log has to fit.",
     )
+    page_size: int = setting(1000, kind=integer(), meaning="Entries in one page of a list.")
     index_bytes: int = setting(64 * MEBIBYTE, kind=integer(), meaning="Size of one index file.")
+    batch_indexes: int = setting(
+        64,
+        kind=integer(maximum=128),  # so many statuses fit into the smallest message
+        meaning="Indexes that one call may ask for.",
+    )
     message_bytes: int = setting(
         4 * MEBIBYTE,
         kind=integer(minimum=64 * 1024, maximum=2**31 - 1),
         meaning="Size of one message on the wire; at least `chunk_bytes` and 64 KiB.",
+    )
+    url_seconds: int = setting(
+        900,
+        kind=integer(maximum=7 * 24 * 3600),
+        meaning="How long a URL is valid that clients read a segment with, straight from the store.",
     )
 
     def __post_init__(self) -> None:
@@ -109,13 +115,9 @@ class KafkaConfig:
         kind=text(expected="expected a name", pattern=r"[a-zA-Z0-9._-]{1,200}"),
         meaning="What the brokers see as the name of these clients.",
     )
-    client: Mapping[str, str] = field(
-        default_factory=dict,
-        metadata={
-            "kind": table(),
-            "meaning": "Settings of librdkafka for producer, consumer and admin alike, such as `security.protocol`.",
-            "default": "{}",
-        },
+    client: Mapping[str, str] = table_setting(
+        kind=table(),
+        meaning="Settings of librdkafka for producer, consumer and admin alike, such as `security.protocol`.",
     )
 
 
@@ -177,41 +179,6 @@ class MetadataConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class S3Config:
-    endpoint_url: str = setting(
-        "",
-        kind=text(expected='expected http://host[:port], https://host[:port] or ""', pattern=r"|https?://[^/@\s]+/?"),
-        meaning="Where a store that speaks like S3 is reached; empty is Amazon's own.",
-    )
-    region: str = setting(
-        "",
-        kind=text(expected='expected the name of a region or ""', pattern=r"[a-z0-9-]{0,50}"),
-        meaning="The bucket's region; empty leaves it to the SDK (`AWS_REGION`, the profile).",
-    )
-    path_style: str = setting(
-        "auto",
-        kind=choice("auto", "always", "never"),
-        meaning="Whether the bucket is named in the path of URLs rather than in the host; `auto` does so with an "
-        "`endpoint_url`.",
-    )
-    part_bytes: int = setting(
-        8 * MEBIBYTE,
-        kind=integer(minimum=5 * MEBIBYTE, maximum=5 * 1024 * MEBIBYTE),
-        meaning="Size of the parts that a large object is sent in; it grows by itself where 10,000 parts are too few. "
-        "An upload holds two of them in memory.",
-    )
-    multipart_threshold_bytes: int = setting(
-        8 * MEBIBYTE,
-        kind=integer(minimum=0, maximum=5 * 1024 * MEBIBYTE),
-        meaning="Objects of up to this size are sent whole, and held in memory until then.",
-    )
-
-    @property
-    def is_path_style(self) -> bool:
-        return self.path_style == "always" or (self.path_style == "auto" and bool(self.endpoint_url))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentsConfig:
     listen: str = setting(
         "127.0.0.1:7401", kind=address(), meaning="Where the segment plane listens; port 0 means any free port."
@@ -226,18 +193,46 @@ class SegmentsConfig:
         kind=address(if_empty="off"),
         meaning="Where the segment plane serves `/metrics` for Prometheus; empty turns it off.",
     )
-    store: str = setting(
+    store: str | Mapping[str, str] = setting(
         "file:",
         kind=segments_store(),
         meaning="Where segments are kept: `file:` is `segments` in the data directory, "
         "`file:///directory` is that directory, `s3://bucket/prefix` is a bucket of S3, with the credentials that "
-        "AWS's SDK finds (environment, profile, the machine's role).",
+        "AWS's SDK finds (environment, profile, the machine's role). Several stores by name, such as "
+        '`{hot = "file:///…", cold = "s3://…"}`: a segment is read from the store that took it, which is recorded with '
+        "it by that name.",
+    )
+    default_store: str = setting(
+        "",
+        kind=text(expected="expected the name of a store", pattern=r"[a-z0-9_-]{0,32}"),
+        meaning="Which of several stores takes new segments; empty is the only one there is.",
+    )
+    topic_stores: Mapping[str, str] = table_setting(
+        kind=table(), meaning="Which store takes the new segments of a topic, where that is not `default_store`."
+    )
+    workers: int = setting(
+        1,
+        kind=integer(maximum=256),
+        meaning="Processes that share the port, for machines with more cores. Limits count in each of them, quotas are "
+        "divided over them.",
     )
     stall_seconds: float = setting(
         60.0, kind=seconds(), meaning="A call whose client neither sends nor reads for this long is ended."
     )
+    cache_bytes: int = setting(
+        64 * MEBIBYTE,
+        kind=integer(minimum=0),
+        meaning="Memory for manifests and indexes that were read before; 0 turns it off. An index of more than an "
+        "eighth of it is read anew each time.",
+    )
     s3: S3Config = field(default_factory=S3Config)
     limits: SegmentsLimits = field(default_factory=SegmentsLimits)
+    quota: QuotaConfig = field(default_factory=QuotaConfig)
+
+    def __post_init__(self) -> None:
+        complaint = complaint_about_stores(self.store, default=self.default_store, of_topics=self.topic_stores)
+        if complaint is not None:
+            raise ConfigError(complaint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,19 +280,22 @@ class Config:
         return Path(configured) if configured else None
 
     @property
-    def segments_directory(self) -> Path | None:
-        """None means that segments are in S3."""
-        if self.segments.store.startswith("s3:"):
-            return None
-        if self.segments.store == "file:":
-            return self.data_directory / "segments"
-        return Path(unquote(self.segments.store.removeprefix("file://")))
+    def stores(self) -> Mapping[str, StorePlace]:
+        """The stores of segments by name."""
+        return parse_stores(self.segments.store, data_directory=self.data_directory)
+
+    @property
+    def default_store(self) -> StorePlace:
+        stores = self.stores
+        return stores[self.segments.default_store or next(iter(stores))]
 
     @property
     def segments_backend(self) -> str:
         """`segments.store` written out, such as "file:///var/lib/tiergate/segments"."""
-        directory = self.segments_directory
-        return self.segments.store if directory is None else directory.as_uri()
+        stores = self.stores
+        if isinstance(self.segments.store, str):
+            return self.default_store.uri
+        return ", ".join(f"{name}={place.uri}" for name, place in stores.items())
 
 
 @dataclass(frozen=True, slots=True)

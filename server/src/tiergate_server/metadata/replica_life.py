@@ -20,6 +20,7 @@ from tiergate_server.metadata.replica import MetadataReplica
 from tiergate_server.metadata.snapshot import PartitionSnapshot
 from tiergate_server.metadata.snapshot_store import SnapshotStore
 from tiergate_server.metadata.snapshotter import Snapshotter
+from tiergate_server.metadata.store_binding import ServedLog
 
 _logger = logging.getLogger(__name__)
 
@@ -57,6 +58,18 @@ class ReplicaLife:
         self.log: MetadataEventLog | None = None
         self.follower: LogFollower | None = None
         self.snapshotter: Snapshotter | None = None
+
+    @property
+    def served_log(self) -> ServedLog | None:
+        """None while this replica cannot answer."""
+        follower = self.follower
+        if follower is None or not self._slot.is_filled:
+            return None
+        states = (hosted.state for hosted in follower.hosted.values())
+        return ServedLog(
+            follower.log.log_id,
+            is_empty=not any(state.partitions_after(topic=None, after=None, limit=1) for state in states),
+        )
 
     async def run(self) -> None:
         """Runs until it is cancelled; then a last snapshot is taken, and everything is closed."""

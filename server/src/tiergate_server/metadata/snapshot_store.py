@@ -18,6 +18,7 @@ from tiergate_server.clock import Clock, system_clock
 from tiergate_server.metadata import snapshot_codec
 from tiergate_server.metadata.snapshot import MetadataSnapshot, SnapshotRefused
 from tiergate_server.segments.object_store import ObjectInfo, ObjectNotFound, ObjectStore
+from tiergate_server.segments.store_layout import SNAPSHOTS_PREFIX
 
 _logger = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ _NAME = re.compile(r"\d{15}-[0-9a-f]{16}")
 class SnapshotStore:
     """Snapshots of any number of logs; those of one log do not see the others. Several writers may share it."""
 
-    def __init__(self, store: ObjectStore, *, prefix: str = "snapshots", clock: Clock = system_clock) -> None:
+    def __init__(self, store: ObjectStore, *, prefix: str = SNAPSHOTS_PREFIX, clock: Clock = system_clock) -> None:
         self._store = store
         self._prefix = prefix
         self._clock = clock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +30,17 @@ class ServerFacts:
 
 class ServerInfoService(server_info_pb2_grpc.ServerInfoServiceServicer):
     def __init__(
-        self, facts: ServerFacts, *, is_ready: Callable[[], bool], log_id: Callable[[], LogId | None] = lambda: None
+        self,
+        facts: ServerFacts,
+        *,
+        is_ready: Callable[[], bool],
+        log_id: Callable[[], LogId | None] = lambda: None,
+        warnings: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         self._facts = facts
         self._is_ready = is_ready
         self._log_id = log_id
+        self._warnings = warnings
 
     def describe(self) -> pb.GetServerInfoResponse:
         facts = self._facts
@@ -49,6 +55,7 @@ class ServerInfoService(server_info_pb2_grpc.ServerInfoServiceServicer):
             segments_address=facts.segments_address,
             ready=self._is_ready(),
             log_id=b"" if log_id is None else log_id.raw,
+            warnings=self._warnings(),
         )
 
     def GetServerInfo(
@@ -60,8 +67,15 @@ class ServerInfoService(server_info_pb2_grpc.ServerInfoServiceServicer):
 class AsyncServerInfoService(server_info_pb2_grpc.ServerInfoServiceServicer):
     """The same on the asynchronous server."""
 
-    def __init__(self, facts: ServerFacts, *, is_ready: Callable[[], bool], log_id: Callable[[], LogId | None]) -> None:
-        self._service = ServerInfoService(facts, is_ready=is_ready, log_id=log_id)
+    def __init__(
+        self,
+        facts: ServerFacts,
+        *,
+        is_ready: Callable[[], bool],
+        log_id: Callable[[], LogId | None],
+        warnings: Callable[[], Sequence[str]],
+    ) -> None:
+        self._service = ServerInfoService(facts, is_ready=is_ready, log_id=log_id, warnings=warnings)
 
     async def GetServerInfo(
         self, request: pb.GetServerInfoRequest, context: grpc.aio.ServicerContext[Any, Any]

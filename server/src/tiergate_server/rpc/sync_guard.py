@@ -19,6 +19,7 @@ from tiergate_client.status import code_of, trailing_metadata
 from tiergate_server.metrics import RpcMetrics
 from tiergate_server.rpc.calls import CallLimits, CallRecord, as_outside_error
 from tiergate_server.rpc.stalls import PeerWatch, StallGuard
+from tiergate_server.segments.call_deadline import call_deadline
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Messages = Iterator[bytes]
@@ -79,7 +80,11 @@ class SyncGuard(grpc.ServerInterceptor):
         record = CallRecord(self._metrics, method)
         code = grpc.StatusCode.CANCELLED
         try:
-            with self._limits.of(method).slot(), self._stalls.watch(context) as peer:
+            with (
+                self._limits.of(method).slot(),
+                self._stalls.watch(context) as peer,
+                call_deadline(context.time_remaining()),
+            ):
                 yield peer
             code = context.code() or grpc.StatusCode.OK  # type: ignore[attr-defined]  # the stubs lack it
         except grpc.RpcError:  # how grpcio wakes up the thread of a call that is over

@@ -1,20 +1,20 @@
 """One upload of a segment, from its header to the manifest that makes it readable. Who sends the bytes is not known.
 
 Every byte is checked before the store may show it: a chunk against its own checksum, a block of the log against the
-header's before it is written, a whole file before it is committed. Memory: at most one block of the log.
+header's before it is written, a whole file before it is committed. Memory: at most one block of the log, and what the
+store holds of it on the way.
 """
 
 from __future__ import annotations
 
-import json
-import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from crc32c import crc32c as checksum_of
 
+from tiergate_client.checksums import crc32c_of_blocks
 from tiergate_client.errors import (
     BackendThrottled,
     Cancelled,
@@ -25,10 +25,11 @@ from tiergate_client.errors import (
     StorageUnavailable,
 )
 from tiergate_client.segment_files import SegmentFile, SegmentManifest
-from tiergate_server.segments.custom_metadata import CustomMetadataV1
+from tiergate_server.segments.custom_metadata import DEFAULT_STORE, CustomMetadataV1
 from tiergate_server.segments.incoming_file import IncomingFile, IncomingLog
 from tiergate_server.segments.keys import SegmentKeys
 from tiergate_server.segments.manifest_slot import ManifestSlot
+from tiergate_server.segments.pending_upload import PendingUpload
 
 DEFAULT_INDEX_BYTES = 64 * 1024 * 1024
 
@@ -36,8 +37,8 @@ DEFAULT_INDEX_BYTES = 64 * 1024 * 1024
 class CopySession:
     """Takes chunks, then `finish`. As a context it is aborted unless it was finished. Used by one thread at a time.
 
-    From the beginning an object of its own, the marker, shows a delete that a copy is under way. Its key is not shared
-    with other sessions of the same content: the first one to end would take away the trace of the others.
+    Begins where an earlier or concurrent session of the same content has come to. From the beginning a descriptor in
+    the store shows a delete that a copy is under way; it outlives an aborted session, so that another can continue.
     """
 
     def __init__(
@@ -46,25 +47,34 @@ class CopySession:
         *,
         slot: ManifestSlot,
         keys: SegmentKeys,
+        store_name: str = DEFAULT_STORE,
         index_bytes: int = DEFAULT_INDEX_BYTES,
     ) -> None:
         _require_index_sizes(manifest, index_bytes)
+        _require_consistent_log(manifest)
         self._manifest = manifest
         self._slot = slot
         self._store = slot.store
+        self._store_name = store_name
         self._digest = manifest.upload_digest
         self._keys = keys
         self._is_open = True
+        self._pending = PendingUpload(manifest, keys, slot.store)
+        joined = self._pending.join(slot.clock)
         self._files: dict[SegmentFile, IncomingFile] = {
             file: IncomingFile(file, announced, store=self._store, key=keys.file(self._digest, file))
             for file, announced in manifest.files.items()
             if file is not SegmentFile.LOG
         }
         log_key = keys.file(self._digest, SegmentFile.LOG)
-        self._files[SegmentFile.LOG] = IncomingLog(manifest, store=self._store, key=log_key)
-        self._marker = keys.upload_marker(self._digest, secrets.token_hex(8))
-        marker = {"version": 1, "started_at_ms": slot.clock()}
-        self._store.put_if_absent(self._marker, json.dumps(marker, separators=(",", ":")).encode("ascii"))
+        self._files[SegmentFile.LOG] = IncomingLog(
+            manifest, joined=joined, store=self._store, key=log_key, require_stored=self._require_log
+        )
+
+    @property
+    def received_bytes(self) -> Mapping[SegmentFile, int]:
+        """How much of each file is there; what is sent goes on behind it."""
+        return {file: incoming.received_bytes for file, incoming in self._files.items()}
 
     def write(self, file: SegmentFile, offset: int, data: bytes | memoryview, crc32c: int) -> None:
         """Takes a chunk: each file's in ascending order without gaps, files mixed as the sender likes.
@@ -100,20 +110,20 @@ class CopySession:
         try:
             self._slot.commit(self._manifest)
         except SegmentConflict:
-            self._discard_files()
+            self._discard()
             raise
-        self._end()
-        return CustomMetadataV1(self._digest).to_bytes()
+        with suppress(StorageUnavailable, BackendThrottled):  # a descriptor that stays is removed with the segment
+            self._pending.forget()
+        self._close()
+        return CustomMetadataV1(self._digest, self._store_name).to_bytes()
 
     def abort(self) -> None:
-        """Drops the upload; fine at any time, and without effect after `finish`.
+        """Lets go of the upload; fine at any time, and without effect after `finish`.
 
-        Files that are committed already stay: another session of the same content may be counting on them.
+        What is kept of it stays: it can be continued, and another session of the same content may be counting on it.
         """
         if self._is_open:
-            for incoming in self._files.values():
-                incoming.abort()
-            self._end()
+            self._close()
 
     def __enter__(self) -> Self:
         return self
@@ -127,16 +137,30 @@ class CopySession:
         if not self._is_open:
             raise InvalidField.of("chunk", "the upload is over: begin another one")
 
-    def _end(self) -> None:
+    def _close(self) -> None:
         self._is_open = False
-        with suppress(StorageUnavailable, BackendThrottled):  # a marker that stays is removed with the segment
-            self._store.delete(self._marker)
+        for incoming in self._files.values():
+            incoming.abort()
 
-    def _discard_files(self) -> None:
+    def _require_log(self) -> None:
+        """For a log whose partial upload has gone: another session has stored it, or somebody has ended the upload."""
+        log_key = self._keys.file(self._digest, SegmentFile.LOG)
+        try:
+            if self._store.exists(log_key) or self._slot.holds(self._manifest):
+                return
+        except SegmentConflict:
+            self._discard()
+            raise
+        raise StorageUnavailable(
+            f"the upload of segment {self._manifest.metadata.segment_id} was ended by somebody else: begin it again",
+            retry_after_ms=0,
+        )
+
+    def _discard(self) -> None:
         # Whatever holds the manifest's key keeps every session of this content from committing.
         with suppress(StorageUnavailable, BackendThrottled):
-            for file in self._files:
-                self._store.delete(self._keys.file(self._digest, file))
+            self._store.delete_many(self._keys.file(self._digest, file) for file in self._files)
+            self._pending.end()
 
 
 def _require_wanted(is_wanted: Callable[[], bool]) -> None:
@@ -152,3 +176,13 @@ def _require_index_sizes(manifest: SegmentManifest, index_bytes: int) -> None:
                 index_bytes,
                 f"the {file.value} has {announced.size_bytes} bytes, but an index has at most {index_bytes} here",
             )
+
+
+def _require_consistent_log(manifest: SegmentManifest) -> None:
+    log = manifest.log
+    of_blocks = crc32c_of_blocks(manifest.log_block_crc32c, size_bytes=log.size_bytes)
+    if of_blocks != log.crc32c:
+        raise SentDataCorrupt(
+            f"the log has checksum {log.crc32c:08x} in the header, but its blocks make {of_blocks:08x}: compute them "
+            f"from one reading"
+        )

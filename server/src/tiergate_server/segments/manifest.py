@@ -1,13 +1,10 @@
 r"""What lies at a segment's manifest key: the manifest that makes it readable, or the tombstone of a deleted one.
 
-    object    = '{"crc32c":"' 8 lowercase hex digits '",' rest
-    rest      = the other members of a compact JSON object, in ASCII, and its closing brace
     segment   : version, kind "segment", upload_digest, metadata, files { name: { size_bytes, crc32c } },
                 block_bytes, log_block_crc32c (base64 of big-endian u32s, one per block of the log)
     tombstone : version, kind "tombstone", segment_id, deleted_at_ms
 
-The CRC-32C covers every byte of `rest`. The first 22 bytes, `version` and `kind` are the same in every version to come.
-A tombstone, for example:
+Both are framed JSON; `version` and `kind` are the same in every version to come. A tombstone, for example:
 
     {"crc32c":"82a0e219","version":1,"kind":"tombstone","segment_id":"AAAAAAAAAAAAAAAAAAAAAg","deleted_at_ms":5}
 
@@ -17,21 +14,16 @@ Keys, and when which one is written, are not decided here.
 from __future__ import annotations
 
 import base64
-import json
-import re
 import struct
 from dataclasses import dataclass
-
-from crc32c import crc32c
 
 from tiergate_client.errors import InvalidField, NotOffered, StoredDataCorrupt
 from tiergate_client.ids import SegmentId
 from tiergate_client.segment_files import BLOCK_BYTES, FileChecksum, SegmentFile, SegmentManifest
-from tiergate_server.segments.metadata_json import JsonObject, metadata_from_json, metadata_to_json
+from tiergate_server.segments.framed_json import BrokenFrame, JsonObject, frame, unframe
+from tiergate_server.segments.metadata_json import metadata_from_json, metadata_to_json
 
 VERSION = 1
-
-_FRAME = re.compile(rb'\{"crc32c":"([0-9a-f]{8})",')
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +33,21 @@ class SegmentManifestV1:
     content: SegmentManifest
 
     def to_bytes(self) -> bytes:
+        return frame(self.to_json())
+
+    def to_json(self) -> JsonObject:
         content = self.content
         blocks = content.log_block_crc32c
         files = sorted(content.files.items(), key=lambda item: item[0].value)
-        return _framed(
-            {
-                "version": VERSION,
-                "kind": "segment",
-                "upload_digest": content.upload_digest,
-                "metadata": metadata_to_json(content.metadata),
-                "files": {file.value: {"size_bytes": it.size_bytes, "crc32c": it.crc32c} for file, it in files},
-                "block_bytes": BLOCK_BYTES,
-                "log_block_crc32c": base64.b64encode(struct.pack(f">{len(blocks)}I", *blocks)).decode("ascii"),
-            }
-        )
+        return {
+            "version": VERSION,
+            "kind": "segment",
+            "upload_digest": content.upload_digest,
+            "metadata": metadata_to_json(content.metadata),
+            "files": {file.value: {"size_bytes": it.size_bytes, "crc32c": it.crc32c} for file, it in files},
+            "block_bytes": BLOCK_BYTES,
+            "log_block_crc32c": base64.b64encode(struct.pack(f">{len(blocks)}I", *blocks)).decode("ascii"),
+        }
 
     @classmethod
     def from_json(cls, fields: JsonObject) -> SegmentManifestV1:
@@ -79,7 +72,7 @@ class TombstoneV1:
     deleted_at_ms: int
 
     def to_bytes(self) -> bytes:
-        return _framed(
+        return frame(
             {
                 "version": VERSION,
                 "kind": "tombstone",
@@ -99,11 +92,11 @@ def decode_manifest(data: bytes, segment_id: SegmentId) -> SegmentManifestV1 | T
     Raises StoredDataCorrupt for bytes that were not written by `to_bytes`, or about another segment, and NotOffered
     for a newer version.
     """
-    frame = _FRAME.match(data)
-    if frame is None or crc32c(data[frame.end() :]) != int(frame[1], 16):
-        raise _corrupt(segment_id, "its checksum does not match")
     try:
-        fields = json.loads(data)
+        fields = unframe(data)
+    except BrokenFrame as damage:
+        raise _corrupt(segment_id, str(damage)) from None
+    try:
         version = int(fields["version"])
         stored = _from_json(fields) if version <= VERSION else None
     except (KeyError, TypeError, ValueError, AttributeError, struct.error, InvalidField) as error:
@@ -125,11 +118,6 @@ def _from_json(fields: JsonObject) -> SegmentManifestV1 | TombstoneV1:
     if fields["kind"] == "segment":
         return SegmentManifestV1.from_json(fields)
     raise ValueError(f"kind {fields['kind']!r}")
-
-
-def _framed(fields: JsonObject) -> bytes:
-    rest = json.dumps(fields, separators=(",", ":")).encode("ascii")[1:]
-    return b'{"crc32c":"%08x",' % crc32c(rest) + rest
 
 
 def _corrupt(segment_id: SegmentId, fact: str) -> StoredDataCorrupt:

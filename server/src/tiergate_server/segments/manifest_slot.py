@@ -71,6 +71,15 @@ class ManifestSlot:
                 return
         raise self._contended("deleted")
 
+    def bury_unless_complete(self) -> bool:
+        """Leaves a durable tombstone where nothing lies. False: a manifest is there, and stays."""
+        for _ in range(_ROUNDS):
+            if self._put_tombstone() or self._is_buried():
+                return True
+            if not self.is_empty():
+                return False
+        raise self._contended("aborted")
+
     def _is_for(self, manifest: SegmentManifest) -> bool:
         """False: nothing lies there. Raises SegmentConflict when something else does."""
         stored = self.read()

@@ -6,13 +6,11 @@ Ids are in Kafka's text form, the state by its name, bytes in base64. Framing an
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.ids import SegmentId, TopicId
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState, TopicIdPartition
-
-JsonObject = dict[str, Any]
+from tiergate_server.segments.framed_json import JsonObject
 
 
 def metadata_to_json(metadata: RemoteLogSegmentMetadata) -> JsonObject:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from crc32c import crc32c
 
 from tiergate_client.segment_files import FileChecksum, SegmentFile, SegmentManifest
+from tiergate_client.stored_reads import stored_data_corrupt
 from tiergate_server.segments.object_store import ObjectReader
-from tiergate_server.segments.verified_blocks import stored_data_corrupt
 
 _READ_BYTES = 1024 * 1024
 

@@ -14,11 +14,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PlaneCommand:
-    """What starts a plane; `--ready-fd N --lifeline-fd N` are appended to `arguments`."""
+    """What starts a plane; `--ready-fd N --lifeline-fd N` are appended to `arguments`. Logs call it by its `title`."""
 
     plane: str
     arguments: Sequence[str]
     environment: Mapping[str, str]
+    title: str = ""
+
+    def __str__(self) -> str:
+        return self.title or f"{self.plane} plane"
 
 
 class PlaneProcess:

@@ -27,8 +27,9 @@ _logger = logging.getLogger(__name__)
 class _Plane:
     """A command with its present process, or the moment at which the next one starts."""
 
-    def __init__(self, command: PlaneCommand) -> None:
+    def __init__(self, command: PlaneCommand, *, may_start: bool = True) -> None:
         self.command = command
+        self.may_start = may_start
         self.backoff = RestartBackoff()
         self.process: PlaneProcess | None = None
         self.start_at_s = 0.0
@@ -40,6 +41,7 @@ class Supervisor:
     """Runs planes until a signal or a configuration that cannot work ends them all.
 
     `on_all_ready` is called once, with each plane's ready message; `on_back` for each plane that is ready again later.
+    With `first_alone` the others are started when the first is ready: so what is wrong with all of them is said once.
     """
 
     def __init__(
@@ -49,10 +51,11 @@ class Supervisor:
         drain_seconds: float,
         on_all_ready: Callable[[Mapping[str, Mapping[str, str]]], None],
         on_back: Callable[[str, Mapping[str, str]], None],
+        first_alone: bool = False,
         kill_margin_seconds: float = 5.0,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._planes = [_Plane(command) for command in commands]
+        self._planes = [_Plane(command, may_start=not first_alone or command is commands[0]) for command in commands]
         self._patience_s = drain_seconds + kill_margin_seconds
         self._on_all_ready = on_all_ready
         self._on_back = on_back
@@ -76,6 +79,11 @@ class Supervisor:
             self._selector.close()
         return self._exit_code
 
+    def pids(self) -> dict[str, int]:
+        """The process of each plane that lives at this moment; for any thread."""
+        running = [(plane.command.plane, plane.process) for plane in self._planes]
+        return {name: process.pid for name, process in running if process is not None}
+
     def _step(self, signals: socket.socket) -> bool:
         now_s = self._monotonic_s()
         if self._kill_at_s is None:
@@ -93,7 +101,7 @@ class Supervisor:
 
     def _start_due(self, now_s: float) -> None:
         for plane in self._planes:
-            if plane.process is None and now_s >= plane.start_at_s:
+            if plane.process is None and plane.may_start and now_s >= plane.start_at_s:
                 plane.process = PlaneProcess(plane.command, lifeline_fd=self._lifeline_fd, now_s=now_s)
                 self._selector.register(plane.process.ready_fd, selectors.EVENT_READ, plane)
                 plane.hears_ready = True
@@ -103,13 +111,13 @@ class Supervisor:
         if self._kill_at_s is not None:
             moments = [self._kill_at_s]
         else:
-            moments = [plane.start_at_s for plane in self._planes if plane.process is None]
+            moments = [plane.start_at_s for plane in self._planes if plane.process is None and plane.may_start]
         return max(0.0, min(moments) - self._monotonic_s()) if moments else None
 
     def _take_signals(self, numbers: bytes) -> None:
         for number in numbers:
             if number in _STOP_SIGNALS and self._kill_at_s is None:
-                _logger.info("Stopping both planes.", extra={"signal": signal.Signals(number).name})
+                _logger.info("Stopping.", extra={"signal": signal.Signals(number).name})
                 self._stop_all(signal.SIGTERM if number == signal.SIGHUP else number)
 
     def _stop_all(self, signal_number: int) -> None:
@@ -121,7 +129,7 @@ class Supervisor:
     def _kill_all(self) -> None:
         for plane in self._planes:
             if plane.process is not None:
-                _logger.warning("The %s plane did not stop in time: killing it.", plane.command.plane)
+                _logger.warning("The %s did not stop in time: killing it.", plane.command)
                 plane.process.send(signal.SIGKILL)
                 plane.process.reap()
 
@@ -136,6 +144,8 @@ class Supervisor:
         if plane.ready is None:
             return
         self._stop_hearing(plane)
+        for other in self._planes:
+            other.may_start = True
         if self._announced:
             self._on_back(plane.command.plane, plane.ready)
         elif all(other.ready is not None for other in self._planes):
@@ -159,15 +169,15 @@ class Supervisor:
         if self._kill_at_s is not None:
             return
         if exit_code == EXIT_CONFIG:
-            _logger.error("The %s plane cannot run with this configuration: stopping.", plane.command.plane)
+            _logger.error("The %s cannot run with this configuration: stopping.", plane.command)
             self._exit_code = EXIT_CONFIG
             self._stop_all(signal.SIGTERM)
             return
         delay_s = plane.backoff.delay_s(lived_s=lived_s)
         plane.start_at_s = self._monotonic_s() + delay_s
         _logger.warning(
-            "The %s plane died (%s): starting it again %s.",
-            plane.command.plane,
+            "The %s died (%s): starting it again %s.",
+            plane.command,
             _cause(exit_code),
             f"in {delay_s:g} s" if delay_s else "at once",
         )

@@ -1,0 +1,49 @@
+"""A log, or a part of it, straight from the store: whole blocks are read, verified, and cut to what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from crc32c import crc32c
+
+from tiergate_client._direct_buffers import BlockBuffers
+from tiergate_client._direct_file import DirectFile
+from tiergate_client._direct_reader import DirectReader
+from tiergate_client.segment_files import BLOCK_BYTES, SegmentFile
+from tiergate_client.stored_reads import end_of_range, stored_data_corrupt, widened
+
+OpenReader = Callable[[DirectFile, int, int], DirectReader]
+
+
+class DirectLog:
+    """Its first block is read at once, so that what is wrong with the segment is told by the call that asks for it."""
+
+    def __init__(self, file: DirectFile, open_reader: OpenReader, *, offset: int, length: int | None) -> None:
+        self._manifest = file.manifest
+        self._size = self._manifest.log.size_bytes
+        self.position = offset
+        """What comes before was handed out."""
+        self.end = end_of_range(self._manifest, offset, length)
+        begin, end_of_blocks = widened(offset, self.end, size=self._size)
+        self._reader = open_reader(file, begin, end_of_blocks)
+        self._buffers = BlockBuffers(min(BLOCK_BYTES, self._size))
+        self._first = self._verified_piece() if offset < self.end else None
+
+    def pieces(self) -> Iterator[memoryview]:
+        while self.position < self.end:
+            piece, self._first = self._first or self._verified_piece(), None
+            self.position += len(piece)
+            yield piece
+            del piece  # or its buffer could not be filled again
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _verified_piece(self) -> memoryview:
+        start = self.position // BLOCK_BYTES * BLOCK_BYTES
+        block = memoryview(self._buffers.take())[: self._size - start]
+        self._reader.fill(block)
+        if crc32c(block) != self._manifest.log_block_crc32c[start // BLOCK_BYTES]:
+            self.close()
+            raise stored_data_corrupt(self._manifest, SegmentFile.LOG, start, "does not match its checksum")
+        return block[max(self.position - start, 0) : self.end - start].toreadonly()

@@ -1,0 +1,132 @@
+"""RemoteStorage whose logs and indexes come straight from the store; everything else goes through the service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from tiergate_client._channels import Channels
+from tiergate_client._direct_answer import StoreOutOfReach
+from tiergate_client._direct_detours import Detours
+from tiergate_client._direct_file import DirectFile
+from tiergate_client._direct_http import Connections
+from tiergate_client._direct_index import read_index
+from tiergate_client._direct_log import DirectLog
+from tiergate_client._direct_reader import DirectReader
+from tiergate_client._direct_resolutions import Resolutions
+from tiergate_client._storage import GrpcStorage
+from tiergate_client.errors import NotOffered, TiergateError, Unavailable
+from tiergate_client.interfaces import SegmentStream
+from tiergate_client.segment_files import SegmentFile
+from tiergate_client.stored_reads import require_index, require_range
+from tiergate_client.values import RemoteLogSegmentMetadata
+
+_CONNECT_TIMEOUT_S = 5.0
+_READ_TIMEOUT_S = 20.0
+_PATIENCE_BEFORE_A_DETOUR_S = 0.5
+"""Enough for a second and a third attempt, unless the first one took its time already."""
+
+
+class DirectStorage(GrpcStorage):
+    """With `falls_back`, what the store does not give is read through the service, from where it is missing on."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        *,
+        target: Callable[[], str],
+        timeout_s: float,
+        stream_timeout_s: float,
+        falls_back: bool,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(channels, target=target, timeout_s=timeout_s, stream_timeout_s=stream_timeout_s)
+        self._falls_back = falls_back
+        self._patience_s = min(_PATIENCE_BEFORE_A_DETOUR_S, timeout_s) if falls_back else timeout_s
+        self._resolutions = Resolutions(self.resolve_segment, monotonic_s=monotonic_s)
+        self._detours = Detours(monotonic_s=monotonic_s)
+        self._connections = Connections(
+            connect_timeout_s=min(_CONNECT_TIMEOUT_S, timeout_s), read_timeout_s=min(_READ_TIMEOUT_S, timeout_s)
+        )
+
+    def fetch_segment(
+        self, metadata: RemoteLogSegmentMetadata, *, offset: int = 0, length: int | None = None
+    ) -> SegmentStream:
+        require_range(offset, length)
+        through_the_service = partial(super().fetch_segment, metadata)
+        if self._detours.holds(metadata.segment_id):
+            return through_the_service(offset=offset, length=length)
+        try:
+            log = DirectLog(self._file(metadata, SegmentFile.LOG), self._reader, offset=offset, length=length)
+        except TiergateError as trouble:
+            self._require_detour(metadata, trouble)
+            return through_the_service(offset=offset, length=length)
+        if not self._falls_back:
+            return SegmentStream(log.pieces(), log.close)
+        rest = _RestOfLog(log, through_the_service, partial(self._require_detour, metadata))
+        return SegmentStream(rest.pieces(), rest.close)
+
+    def fetch_index(self, metadata: RemoteLogSegmentMetadata, file: SegmentFile) -> bytes:
+        require_index(file)
+        if not self._detours.holds(metadata.segment_id):
+            try:
+                return read_index(self._file(metadata, file), file, self._reader)
+            except TiergateError as trouble:
+                self._require_detour(metadata, trouble)
+        return super().fetch_index(metadata, file)
+
+    def delete_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
+        self._resolutions.forget(metadata.segment_id)
+        super().delete_segment(metadata)
+        self._resolutions.forget(metadata.segment_id)  # what another thread asked for meanwhile
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def _file(self, metadata: RemoteLogSegmentMetadata, file: SegmentFile) -> DirectFile:
+        return DirectFile(self._connections, self._resolutions, metadata, file)
+
+    def _reader(self, file: DirectFile, begin: int, end: int) -> DirectReader:
+        return DirectReader(
+            file,
+            begin=begin,
+            end=end,
+            patience_s=self._patience_s,
+            deadline_s=time.monotonic() + self._stream_timeout_s,
+        )
+
+    def _require_detour(self, metadata: RemoteLogSegmentMetadata, trouble: TiergateError) -> None:
+        """Returns when the service is to be asked instead; raises the trouble otherwise."""
+        if not self._falls_back or not isinstance(trouble, NotOffered | Unavailable):
+            raise trouble
+        if isinstance(trouble, NotOffered | StoreOutOfReach):  # and not the service itself, for which it pays to wait
+            self._detours.begin(metadata.segment_id, trouble)
+
+
+class _RestOfLog:
+    """A log that begins in the store and goes on through the service when it has to."""
+
+    def __init__(
+        self,
+        log: DirectLog,
+        through_the_service: Callable[..., SegmentStream],
+        require_detour: Callable[[TiergateError], None],
+    ) -> None:
+        self._log = log
+        self._through_the_service = through_the_service
+        self._require_detour = require_detour
+        self._close = log.close
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        try:
+            yield from self._log.pieces()
+        except TiergateError as trouble:
+            self._require_detour(trouble)
+        if self._log.position < self._log.end:
+            rest = self._through_the_service(offset=self._log.position, length=self._log.end - self._log.position)
+            self._close = rest.close
+            yield from rest
+
+    def close(self) -> None:
+        self._close()

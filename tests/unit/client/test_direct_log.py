@@ -1,0 +1,133 @@
+"""Reads of a log over a file that breaks off wherever hypothesis says."""
+
+from __future__ import annotations
+
+import time
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.segments import make_data, make_metadata
+from tiergate_client._direct_answer import StoreOutOfReach, UrlRefused
+from tiergate_client._direct_file import DirectFile
+from tiergate_client._direct_index import read_index
+from tiergate_client._direct_log import DirectLog
+from tiergate_client._direct_reader import DirectReader
+from tiergate_client.errors import SegmentNotFound, StoredDataCorrupt, TiergateError
+from tiergate_client.segment_files import BLOCK_BYTES, SegmentFile
+
+SIZE = 2 * BLOCK_BYTES + 77
+DATA = make_data(log_bytes=SIZE)
+MANIFEST = DATA.manifest(make_metadata())
+LOG = cast("bytes", DATA.log)
+
+
+class BreakingFile:
+    """A stored file whose n-th answer breaks off after the n-th number of bytes; after those none does."""
+
+    manifest = MANIFEST
+
+    def __init__(self, content: bytes, breaks: list[int]) -> None:
+        self.content = content
+        self.breaks = list(breaks)
+        self.opened: list[tuple[int, int]] = []
+        self.trouble: TiergateError | None = None
+
+    def open(self, begin: int, end: int) -> BreakingBody:
+        self.opened.append((begin, end))
+        if self.trouble is not None:
+            raise self.trouble
+        left = self.breaks.pop(0) if self.breaks else end - begin
+        return BreakingBody(self.content[begin : min(begin + left, end)])
+
+
+class BreakingBody:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def readinto(self, buffer: memoryview) -> int:
+        count = min(len(buffer), len(self._content))
+        buffer[:count] = self._content[:count]
+        self._content = self._content[count:]
+        return count
+
+    def close(self) -> None:
+        self._content = b""
+
+
+def opened(file: DirectFile, begin: int, end: int) -> DirectReader:
+    return DirectReader(file, begin=begin, end=end, patience_s=0.5, deadline_s=time.monotonic() + 60)
+
+
+def log_of(file: BreakingFile, *, offset: int, length: int | None) -> DirectLog:
+    return DirectLog(cast("DirectFile", file), opened, offset=offset, length=length)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    offset=st.integers(0, SIZE),
+    length=st.none() | st.integers(1, SIZE + 5),
+    breaks=st.lists(st.integers(1, BLOCK_BYTES + 10), max_size=6),
+)
+def test_exactly_the_range_is_given_wherever_connections_break(
+    offset: int, length: int | None, breaks: list[int]
+) -> None:
+    file = BreakingFile(LOG, breaks)
+    log = log_of(file, offset=offset, length=length)
+    end = SIZE if length is None else min(offset + length, SIZE)
+    assert b"".join(log.pieces()) == LOG[offset:end]
+    assert log.position == end
+    for begin, end_of_run in file.opened:
+        assert begin >= offset // BLOCK_BYTES * BLOCK_BYTES
+        assert end_of_run == min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, SIZE)
+
+
+@settings(max_examples=40, deadline=None)
+@given(position=st.integers(0, SIZE - 1), bit=st.integers(0, 7), offset=st.integers(0, SIZE - 1))
+def test_no_byte_of_a_block_with_a_flipped_bit_is_given(position: int, bit: int, offset: int) -> None:
+    spoiled = bytearray(LOG)
+    spoiled[position] ^= 1 << bit
+    file = BreakingFile(bytes(spoiled), [])
+    received = bytearray()
+
+    def read_all() -> None:
+        for piece in log_of(file, offset=offset, length=None).pieces():
+            received.extend(piece)
+
+    damaged = position // BLOCK_BYTES * BLOCK_BYTES
+    if damaged < offset // BLOCK_BYTES * BLOCK_BYTES:
+        read_all()
+        assert received == LOG[offset:]
+    else:
+        with pytest.raises(StoredDataCorrupt):
+            read_all()
+        assert received == LOG[offset:damaged]
+
+
+def test_index_is_read_whole_and_verified_wherever_connections_break() -> None:
+    index = cast("bytes", DATA.time_index)
+    file = BreakingFile(index, [1, 50])
+    assert read_index(cast("DirectFile", file), SegmentFile.TIME_INDEX, opened) == index
+    assert [begin for begin, _ in file.opened] == [0, 1, 51]
+    with pytest.raises(StoredDataCorrupt):
+        read_index(cast("DirectFile", BreakingFile(index[::-1], [])), SegmentFile.TIME_INDEX, opened)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "is_tried_again"),
+    [(StoreOutOfReach("away"), True), (UrlRefused("not this one"), False), (SegmentNotFound("deleted"), False)],
+    ids=["may pass", "will not pass", "gone"],
+)
+def test_what_may_pass_is_tried_again_and_what_will_not_is_told_at_once(
+    trouble: TiergateError, is_tried_again: bool
+) -> None:
+    file = BreakingFile(LOG, [BLOCK_BYTES])
+    log = log_of(file, offset=0, length=None)
+    file.trouble = trouble
+    with pytest.raises(type(trouble)):
+        list(log.pieces())
+    again = [begin for begin, _ in file.opened[1:]]
+    assert set(again) == {BLOCK_BYTES}
+    assert (len(again) > 1) is is_tried_again
