@@ -72,6 +72,14 @@ def test_partial_upload_is_read_back_whole(store: ObjectStore, begin: Begin) -> 
     assert listed_keys(store) == []
 
 
+def test_partial_upload_that_finds_its_key_taken_leaves_nothing(store: ObjectStore, begin: Begin) -> None:
+    with opened(store, begin(KEY)) as first, opened(store, begin(KEY)) as second:
+        assert write_and_commit(first, begin=0)
+        assert not write_and_commit(second, begin=0)
+    assert store.get(KEY) == DATA
+    assert listed_keys(store) == []
+
+
 def test_small_object_is_not_worth_a_partial_upload(store: ObjectStore) -> None:
     assert store.begin_partial(KEY, size_bytes=1) is None
     assert listed_keys(store) == []

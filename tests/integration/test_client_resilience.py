@@ -6,9 +6,11 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import grpc
@@ -16,11 +18,12 @@ import pytest
 from contract.remote_log_metadata_contract import new_partition, new_segment
 from crc32c import crc32c
 
-from support.planes import Planes, running_planes
+from support.metrics import calls_in_flight
+from support.planes import PlaneProcess, Planes, running_planes
 from support.segments import make_data, make_metadata
 from support.waiting import wait_until
 from tiergate.v1 import storage_pb2 as pb
-from tiergate_client import LogSegmentData, SegmentId, Tiergate, connect
+from tiergate_client import LogSegmentData, SegmentFile, SegmentId, Tiergate, connect
 from tiergate_client._uploads import Upload
 from tiergate_client.errors import (
     CommitStateUnknown,
@@ -30,8 +33,34 @@ from tiergate_client.errors import (
     TiergateError,
     Unavailable,
 )
+from tiergate_client.segment_data import SegmentChunk
 
 MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SleepyData(LogSegmentData):
+    """Whose sender sleeps once, in the middle of the log, until the plane has given it up."""
+
+    plane: PlaneProcess | None = None
+
+    def chunks(self, *, begin_at: Mapping[SegmentFile, int] = MappingProxyType({})) -> Iterator[SegmentChunk]:
+        plane = self.plane
+        assert plane is not None
+        for chunk in LogSegmentData.chunks(self, begin_at=begin_at):
+            yield chunk
+            if chunk.file is SegmentFile.LOG and chunk.offset == 10 * MIB and not begin_at.get(SegmentFile.LOG):
+                wait_until(lambda: calls_in_flight(plane) == 0)
+
+
+def test_upload_goes_on_after_the_plane_has_ended_it_as_stalled(tmp_path: Path) -> None:
+    settings = {"segments__stall_seconds": "1", "segments__metrics": "127.0.0.1:0"}
+    with running_planes(tmp_path, **settings) as planes, connect(planes.target) as tiergate:
+        metadata, data = make_metadata(), make_data(log_bytes=12 * MIB)
+        files = {field.name: getattr(data, field.name) for field in fields(LogSegmentData)}
+        tiergate.storage.copy_segment(metadata, SleepyData(**files, plane=planes.segments))
+        with tiergate.storage.fetch_segment(metadata) as stream:
+            assert stream.read() == data.log
 
 
 def test_download_goes_on_where_it_was_after_the_plane_was_killed(tmp_path: Path) -> None:

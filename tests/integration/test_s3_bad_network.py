@@ -146,3 +146,24 @@ def test_existence_in_a_bucket_that_is_gone_is_unknown_and_not_denied(settings: 
         pytest.raises(StorageUnavailable, match="create the bucket"),
     ):
         store.exists("a/b")
+
+
+def test_not_found_in_other_words_than_those_of_s3_is_no_absent_object(settings: S3Settings) -> None:
+    with store_behind(settings, lambda _: None) as (store, proxy):
+        store.put_if_absent("a/b", b"content")
+        proxy.rule = lambda _: Answer(b"<html>there is nothing here</html>", status=404)
+        for call in (lambda: store.get("a/b"), lambda: store.exists("a/b")):
+            with pytest.raises(StorageUnavailable):
+                call()
+        proxy.rule = once(proxy.rule)
+        assert store.get("a/b") == b"content"
+
+
+def test_answers_that_bring_a_few_bytes_each_are_not_asked_for_beyond_the_deadline(settings: S3Settings) -> None:
+    with store_behind(settings, lambda _: None) as (store, proxy):
+        store.put_if_absent("a/b", CONTENT[:MIB])
+        proxy.rule = lambda _: Truncate(3)
+        begun = time.monotonic()
+        with call_deadline(0.5), pytest.raises(StorageUnavailable):
+            store.get("a/b")
+        assert time.monotonic() - begun < 5

@@ -20,6 +20,7 @@ from tiergate_client.errors import BackendThrottled, StorageUnavailable
 from tiergate_server.adapters.s3_partial import S3PartialHandle
 from tiergate_server.adapters.s3_settings import SMALLEST_PART_BYTES, S3Settings
 from tiergate_server.adapters.s3_store import S3Store
+from tiergate_server.clock import system_clock
 from tiergate_server.segments.call_deadline import call_deadline
 from tiergate_server.segments.object_store import PartialGone, PartialUpload
 
@@ -251,6 +252,18 @@ def test_listed_uploads_can_be_ended_whoever_began_them(store: S3Store, bucket: 
     with pytest.raises(PartialGone):
         opened(store, handle)
     assert bucket.unfinished_uploads() == ["tiered/elsewhere"]
+
+
+def test_upload_that_began_long_ago_tells_when_its_last_part_came(store: S3Store) -> None:
+    handle = begin(store)
+    (listed,) = store.list_partials("")
+    assert store.last_written_ms(listed) == listed.begun_at_ms
+    wait_until(lambda: system_clock() > listed.begun_at_ms + 1100)  # S3 tells whole seconds
+    with opened(store, handle) as upload:
+        write(upload, 0, PART)
+    assert listed.begun_at_ms < store.last_written_ms(listed) <= system_clock() + 1000
+    store.end_partial(KEY, handle)
+    assert store.last_written_ms(listed) == listed.begun_at_ms
 
 
 def number_three(fault: Fault) -> Rule:

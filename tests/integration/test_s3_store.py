@@ -19,6 +19,7 @@ from tiergate_client.errors import BackendThrottled, StorageUnavailable
 from tiergate_server.adapters.s3_errors import S3Failure
 from tiergate_server.adapters.s3_settings import SMALLEST_PART_BYTES, S3Settings
 from tiergate_server.adapters.s3_store import S3Store
+from tiergate_server.segments.call_deadline import call_deadline
 from tiergate_server.segments.object_store import InvalidKey, ObjectNotFound, ObjectReader, ObjectStore, StoreRefused
 
 MIB = 1024 * 1024
@@ -188,6 +189,17 @@ def test_server_that_is_down_is_unavailable(settings: S3Settings) -> None:
             with pytest.raises(StorageUnavailable) as failure:
                 use()
             assert failure.value.retry_after_ms
+
+
+def test_writer_whose_deadline_is_over_does_not_wait_for_the_check_of_another(store: S3Store) -> None:
+    with (
+        store._check_lock,
+        call_deadline(0.01),
+        pytest.raises(StorageUnavailable, match="did not answer in time"),
+    ):
+        store.put_if_absent("a", b"")
+    with call_deadline(20):
+        assert store.put_if_absent("a", b"")
 
 
 def test_missing_bucket_is_refused_at_the_check_and_unavailable_later(settings: S3Settings) -> None:

@@ -17,6 +17,7 @@ from tiergate_server.rpc.stalls import StallGuard
 from tiergate_server.rpc.storage_service import StorageService
 from tiergate_server.rpc.sync_guard import SyncGuard
 from tiergate_server.rpc.throttle import Throttle
+from tiergate_server.rpc.upload_shares import UploadShares
 from tiergate_server.segments.quota import Quota, Rates
 from tiergate_server.segments.segment_storage import SegmentStorage
 from tiergate_server.segments.volumes import SegmentVolumes
@@ -29,6 +30,7 @@ def storage_service(storage: SegmentStorage, *, copy: Rates = NO_QUOTA, fetch: R
     return StorageService(
         SegmentVolumes.of(storage),
         uploads=ConcurrencyLimit("uploads", 4),
+        upload_shares=UploadShares(uploads=4, index_bytes=64 * 1024 * 1024),
         downloads=ConcurrencyLimit("downloads", 4),
         throttle=Throttle(
             copy=Quota("copy", copy, monotonic_s=time.monotonic, sleep=time.sleep),

@@ -127,6 +127,17 @@ def test_configuration_that_cannot_work_stops_both_planes(start: Start) -> None:
     assert ("both", "ready") not in events
 
 
+def test_configuration_that_has_worked_before_is_tried_again(start: Start) -> None:
+    supervised = start(segments="serve,exit:78,serve")
+    supervised.wait_for_event("both", "ready")
+    os.kill(read_pid(supervised.journal, "segments"), signal.SIGKILL)
+    events = supervised.wait_for_event("segments", "back")
+    assert events.count(("segments", "started")) == 3
+    assert ("metadata", "ended") not in events
+    supervised.process.send_signal(signal.SIGTERM)
+    assert supervised.finish()[0] == 0
+
+
 def test_stop_while_a_restart_is_due_starts_nothing_more(start: Start) -> None:
     supervised = start(metadata="exit:1")
     supervised.wait_for_event("metadata", "started", times=3)

@@ -92,9 +92,11 @@ class GetServerInfoResponse(google.protobuf.message.Message):
     @property
     def limits(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.int]:
         """Limit name -> value. Requests beyond one are refused with RESOURCE_EXHAUSTED, reason LIMIT_EXCEEDED, metadata
-        {limit: its name here, value: its value}. Names that contain `bytes_per_second` are quotas, which are there only when
-        they are set; `topic_…` holds for each topic, `topic_….<name>` for the topic of that name instead. A segment plane
-        of several processes counts `concurrent_calls`, `uploads` and `downloads` in each.
+        {limit: its name here, value: its value}, but for two that refuse nothing: `url_seconds`, the longest that URLs of
+        ResolveSegment are valid, and `watch_history`, the changes of a metadata partition that WatchSegments can go back.
+        Names that contain `bytes_per_second` are quotas, which are there only when they are set; `topic_…` holds for each
+        topic, `topic_….<name>` for the topic of that name instead. A segment plane of several processes counts
+        `concurrent_calls`, `uploads` and `downloads` in each.
         """
 
     @property

@@ -34,7 +34,8 @@ class RemoteStorageServiceStub(object):
 
     condition                              | code                | reason              | the caller
     ---------------------------------------|---------------------|---------------------|----------------------------
-    store out of reach                     | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
+    store out of reach, or the one that the
+    custom metadata names not configured   | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
     store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
     stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
     stored by a newer release, in a format
@@ -114,7 +115,8 @@ class RemoteStorageServiceServicer(object):
 
     condition                              | code                | reason              | the caller
     ---------------------------------------|---------------------|---------------------|----------------------------
-    store out of reach                     | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
+    store out of reach, or the one that the
+    custom metadata names not configured   | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
     store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
     stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
     stored by a newer release, in a format
@@ -145,11 +147,12 @@ class RemoteStorageServiceServicer(object):
         chunk begins beyond what was received     | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | continues at
         |                    |                     | {committed_bytes}
         chunk, block or file checksum differs     | INVALID_ARGUMENT   | CHECKSUM_MISMATCH   | sends again
-        chunk, index file or number of uploads
-        above the limit                           | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | stays below {value}
+        chunk or index file above the limit       | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | stays below {value}
+        too many uploads at once, or of this
+        topic, or too large indexes of all of them| RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
         same id with other content, or the id was
         deleted                                   | ALREADY_EXISTS     | SEGMENT_CONFLICT    | takes a new segment id
-        nothing sent for the server's stall time  | CANCELLED          | (none)              | starts over
+        nothing sent for the server's stall time  | CANCELLED          | (none)              | asks GetUpload, goes on
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -189,8 +192,8 @@ class RemoteStorageServiceServicer(object):
         """Ends every upload of a segment that is not complete: what was brought is removed, and a copy still under way can no
         longer complete. The id is spent; a new attempt takes a new one. A complete segment is left alone.
 
-        Idempotent by segment id: no upload is OK. After a failure, or on cancel or time-out, some of it may be left,
-        unreadable: repeat the call. No conditions of its own.
+        Idempotent by segment id: no upload is OK, and then the id is not spent. After a failure, or on cancel or time-out,
+        some of it may be left, unreadable: repeat the call. No conditions of its own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -399,7 +402,8 @@ class RemoteStorageService(object):
 
     condition                              | code                | reason              | the caller
     ---------------------------------------|---------------------|---------------------|----------------------------
-    store out of reach                     | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
+    store out of reach, or the one that the
+    custom metadata names not configured   | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
     store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
     stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
     stored by a newer release, in a format

@@ -26,7 +26,8 @@ class RemoteStorageServiceStub:
 
       condition                              | code                | reason              | the caller
       ---------------------------------------|---------------------|---------------------|----------------------------
-      store out of reach                     | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
+      store out of reach, or the one that the
+      custom metadata names not configured   | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
       store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
       stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
       stored by a newer release, in a format
@@ -61,11 +62,12 @@ class RemoteStorageServiceStub:
       chunk begins beyond what was received     | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | continues at
                                                 |                    |                     | {committed_bytes}
       chunk, block or file checksum differs     | INVALID_ARGUMENT   | CHECKSUM_MISMATCH   | sends again
-      chunk, index file or number of uploads
-      above the limit                           | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | stays below {value}
+      chunk or index file above the limit       | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | stays below {value}
+      too many uploads at once, or of this
+      topic, or too large indexes of all of them| RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
       same id with other content, or the id was
       deleted                                   | ALREADY_EXISTS     | SEGMENT_CONFLICT    | takes a new segment id
-      nothing sent for the server's stall time  | CANCELLED          | (none)              | starts over
+      nothing sent for the server's stall time  | CANCELLED          | (none)              | asks GetUpload, goes on
     """
 
     GetUpload: grpc.UnaryUnaryMultiCallable[
@@ -105,8 +107,8 @@ class RemoteStorageServiceStub:
     """Ends every upload of a segment that is not complete: what was brought is removed, and a copy still under way can no
     longer complete. The id is spent; a new attempt takes a new one. A complete segment is left alone.
 
-    Idempotent by segment id: no upload is OK. After a failure, or on cancel or time-out, some of it may be left,
-    unreadable: repeat the call. No conditions of its own.
+    Idempotent by segment id: no upload is OK, and then the id is not spent. After a failure, or on cancel or time-out,
+    some of it may be left, unreadable: repeat the call. No conditions of its own.
     """
 
     FetchSegment: grpc.UnaryStreamMultiCallable[
@@ -246,7 +248,8 @@ class RemoteStorageServiceAsyncStub:
 
       condition                              | code                | reason              | the caller
       ---------------------------------------|---------------------|---------------------|----------------------------
-      store out of reach                     | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
+      store out of reach, or the one that the
+      custom metadata names not configured   | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
       store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
       stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
       stored by a newer release, in a format
@@ -280,11 +283,12 @@ class RemoteStorageServiceAsyncStub:
       chunk begins beyond what was received     | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | continues at
                                                 |                    |                     | {committed_bytes}
       chunk, block or file checksum differs     | INVALID_ARGUMENT   | CHECKSUM_MISMATCH   | sends again
-      chunk, index file or number of uploads
-      above the limit                           | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | stays below {value}
+      chunk or index file above the limit       | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | stays below {value}
+      too many uploads at once, or of this
+      topic, or too large indexes of all of them| RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
       same id with other content, or the id was
       deleted                                   | ALREADY_EXISTS     | SEGMENT_CONFLICT    | takes a new segment id
-      nothing sent for the server's stall time  | CANCELLED          | (none)              | starts over
+      nothing sent for the server's stall time  | CANCELLED          | (none)              | asks GetUpload, goes on
     """
 
     GetUpload: grpc.aio.UnaryUnaryMultiCallable[
@@ -324,8 +328,8 @@ class RemoteStorageServiceAsyncStub:
     """Ends every upload of a segment that is not complete: what was brought is removed, and a copy still under way can no
     longer complete. The id is spent; a new attempt takes a new one. A complete segment is left alone.
 
-    Idempotent by segment id: no upload is OK. After a failure, or on cancel or time-out, some of it may be left,
-    unreadable: repeat the call. No conditions of its own.
+    Idempotent by segment id: no upload is OK, and then the id is not spent. After a failure, or on cancel or time-out,
+    some of it may be left, unreadable: repeat the call. No conditions of its own.
     """
 
     FetchSegment: grpc.aio.UnaryStreamMultiCallable[
@@ -465,7 +469,8 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
 
       condition                              | code                | reason              | the caller
       ---------------------------------------|---------------------|---------------------|----------------------------
-      store out of reach                     | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
+      store out of reach, or the one that the
+      custom metadata names not configured   | UNAVAILABLE         | STORAGE_UNAVAILABLE | retries, any replica
       store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
       stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
       stored by a newer release, in a format
@@ -501,11 +506,12 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
           chunk begins beyond what was received     | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | continues at
                                                     |                    |                     | {committed_bytes}
           chunk, block or file checksum differs     | INVALID_ARGUMENT   | CHECKSUM_MISMATCH   | sends again
-          chunk, index file or number of uploads
-          above the limit                           | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | stays below {value}
+          chunk or index file above the limit       | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | stays below {value}
+          too many uploads at once, or of this
+          topic, or too large indexes of all of them| RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
           same id with other content, or the id was
           deleted                                   | ALREADY_EXISTS     | SEGMENT_CONFLICT    | takes a new segment id
-          nothing sent for the server's stall time  | CANCELLED          | (none)              | starts over
+          nothing sent for the server's stall time  | CANCELLED          | (none)              | asks GetUpload, goes on
         """
 
     @abc.abstractmethod
@@ -551,8 +557,8 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
         """Ends every upload of a segment that is not complete: what was brought is removed, and a copy still under way can no
         longer complete. The id is spent; a new attempt takes a new one. A complete segment is left alone.
 
-        Idempotent by segment id: no upload is OK. After a failure, or on cancel or time-out, some of it may be left,
-        unreadable: repeat the call. No conditions of its own.
+        Idempotent by segment id: no upload is OK, and then the id is not spent. After a failure, or on cancel or time-out,
+        some of it may be left, unreadable: repeat the call. No conditions of its own.
         """
 
     @abc.abstractmethod

@@ -63,6 +63,7 @@ from tiergate_server.rpc.stalls import StallGuard
 from tiergate_server.rpc.storage_service import StorageService, handlers
 from tiergate_server.rpc.sync_guard import SyncGuard
 from tiergate_server.rpc.throttle import Throttle
+from tiergate_server.rpc.upload_shares import UploadShares
 from tiergate_server.segments.quota import Quota, Rates
 from tiergate_server.segments.segment_cache import SegmentCache
 from tiergate_server.segments.segment_storage import SegmentStorage
@@ -279,6 +280,7 @@ def _segments_server(
     service = StorageService(
         volumes,
         uploads=ConcurrencyLimit("uploads", limits.uploads),
+        upload_shares=UploadShares(uploads=limits.uploads, index_bytes=limits.upload_index_bytes),
         downloads=ConcurrencyLimit("downloads", limits.downloads),
         throttle=throttle,
         chunk_bytes=limits.chunk_bytes,

@@ -117,6 +117,18 @@ def test_ended_upload_leaves_neither_file_nor_directories(tmp_path: Path) -> Non
     assert names_below(tmp_path) == {".uploads"}
 
 
+def test_ordinary_upload_of_a_killed_process_is_listed_among_all_and_ended(tmp_path: Path) -> None:
+    store = FilesystemStore(tmp_path)
+    for key in ("a/b", "a/" + "long" * 60):
+        store.upload(key).write(b"neither committed nor aborted")
+    [left] = FilesystemStore(tmp_path).list_partials("")  # of a long key it is not known what it was
+    assert left.key == "a/b"
+    assert list(store.list_partials("a")) == []  # somebody may be at it: nothing but its age tells
+    store.end_partial(left.key, left.handle)
+    assert list(store.list_partials("")) == []
+    assert len(list((tmp_path / ".uploads").iterdir())) == 1
+
+
 @pytest.mark.parametrize("handle", ["", ".", "..", "../../../outside", "/etc/passwd", "a\0b", "0" * 31, "F" * 32])
 def test_handle_never_reaches_outside_whatever_it_contains(tmp_path: Path, handle: str) -> None:
     (tmp_path / "outside").write_bytes(b"")

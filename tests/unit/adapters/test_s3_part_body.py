@@ -71,6 +71,17 @@ def test_buffer_that_its_owner_uses_again_is_copied() -> None:
     assert read_all(body) == b"first"
 
 
+def test_message_that_is_mostly_other_things_is_not_kept_for_its_data() -> None:
+    kept = []
+    for padding in (b"", b"p" * 4 * WINDOW):
+        message = b"data" * 2 + padding
+        body = PartBody(WINDOW, window_bytes=WINDOW)
+        body.append(memoryview(message)[:WINDOW])
+        kept.append(any(memoryview(piece).obj is message for piece in body._pieces))
+        assert read_all(body) == b"data" * 2
+    assert kept == [True, False]
+
+
 def test_dropped_part_lets_go_of_both_sides_and_of_its_bytes() -> None:
     body = PartBody(20, window_bytes=WINDOW)
     body.append(b"x" * WINDOW)

@@ -51,6 +51,7 @@ def test_ls_lists_the_segments_of_a_topic(cli: Cli, stored: list[str]) -> None:
     lines = cli("ls", "orders").stdout.splitlines()
     assert [line.split()[-1] for line in lines[1:-1]] == stored
     assert lines[-1].startswith("3 segments")
+    assert {segment["store"] for segment in document["segments"]} == {"default"}
 
 
 def test_ls_leaves_out_columns_that_do_not_fit_but_never_the_id(

@@ -145,6 +145,33 @@ def test_connection_that_the_store_wants_closed_is_not_kept(peer: Peer, connecti
     assert peer.connections == 2
 
 
+def test_connections_that_were_idle_for_long_are_closed(
+    peer: Peer, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer.script = [RUN, RUN, b"for a request that never comes"]
+    assert read(connections.get(peer.url, begin=10, end=15)) == b"abcde"
+    (((_, kept),),) = connections._idle.values()
+    later_s = time.monotonic() + 31
+    monkeypatch.setattr("tiergate_client._direct_http.time.monotonic", lambda: later_s)
+    assert read(connections.get(peer.url, begin=10, end=15)) == b"abcde"
+    assert kept.sock is None
+
+
+def test_answer_that_the_store_ends_with_its_connection_is_closed_with_it(peer: Peer, connections: Connections) -> None:
+    peer.script = [RUN.replace(b"Content-Length", b"Connection: close\r\nContent-Length")]
+    body = connections.get(peer.url, begin=10, end=15)
+    body.close()
+    assert body._response.isclosed()
+
+
+def test_closed_client_reads_nothing_more(peer: Peer, connections: Connections) -> None:
+    peer.script = [RUN]
+    connections.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        connections.get(peer.url, begin=10, end=15)
+    assert peer.connections == 0
+
+
 def answer(status: int, headers: str = "Content-Length: 0") -> bytes:
     return f"HTTP/1.1 {status} Because\r\n{headers}\r\n\r\n".encode()
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from support.segments import make_data, make_metadata
+from support.watched_store import WatchedStore
 from tiergate_client.errors import StorageUnavailable
 from tiergate_client.ids import LogId
 from tiergate_server.adapters.filesystem_store import FilesystemStore
 from tiergate_server.metadata.store_binding import ServedLog, StoreBinding
+from tiergate_server.segments.call_deadline import remaining_s
 from tiergate_server.segments.object_store import ObjectStore
 from tiergate_server.segments.segment_storage import SegmentStorage
 from tiergate_server.segments.store_layout import MARKER_KEY
@@ -28,6 +30,13 @@ def store(tmp_path: Path) -> FilesystemStore:
 
 def binding_of(store: ObjectStore | None) -> StoreBinding:
     return StoreBinding({"default": lambda: store}, lambda: None)
+
+
+def test_look_at_a_store_has_a_deadline_so_that_a_plane_can_stop(store: FilesystemStore) -> None:
+    seen: list[float | None] = []
+    assert binding_of(WatchedStore(store, lambda _: seen.append(remaining_s()))).look(USED)
+    assert seen
+    assert all(left_s is not None and left_s <= 5 for left_s in seen)
 
 
 @pytest.mark.parametrize("log", [EMPTY, USED])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.forgetful_disk import ForgetfulDisk
 from support.segments import make_data, make_metadata, read_back, segment_data
 from tiergate_client.errors import (
+    DeadlineExceeded,
     InvalidField,
     LimitExceeded,
     OffsetOutOfRange,
@@ -24,6 +25,7 @@ from tiergate_client.errors import (
 from tiergate_client.segment_data import LogSegmentData, SegmentChunk
 from tiergate_client.segment_files import BLOCK_BYTES, FileChecksum, SegmentFile, SegmentManifest
 from tiergate_server.adapters.filesystem_store import FilesystemStore
+from tiergate_server.segments.call_deadline import call_deadline
 from tiergate_server.segments.copy_session import CopySession
 from tiergate_server.segments.custom_metadata import CustomMetadataV1
 from tiergate_server.segments.pending_upload import read_descriptor
@@ -113,6 +115,14 @@ def test_abort_leaves_only_what_another_session_continues(store: FilesystemStore
     session.abort()
     session.abort()
     assert_only_the_descriptor_is_stored(store, storage)
+
+
+def test_uploads_are_not_listed_any_further_when_the_deadline_is_over(storage: SegmentStorage) -> None:
+    begun(storage).abort()
+    with call_deadline(20):
+        assert len([*storage.list_uploads(METADATA.partition)]) == 1
+    with call_deadline(0), pytest.raises(DeadlineExceeded, match="ask with a later deadline"):
+        next(storage.list_uploads(METADATA.partition))
 
 
 def test_abort_has_no_effect_after_finish(storage: SegmentStorage) -> None:

@@ -24,6 +24,7 @@ from tiergate_server.adapters.filesystem_store import FilesystemStore
 from tiergate_server.adapters.memory_log import MemoryEventLog
 from tiergate_server.segments.copy_session import CopySession
 from tiergate_server.segments.garbage_collection import GarbageCollection
+from tiergate_server.segments.keys import SegmentKeys
 from tiergate_server.segments.segment_storage import SegmentStorage
 
 METADATA = make_metadata(topic_id=TopicId(b"t" * 16), segment_id=SegmentId(b"s" * 16))
@@ -273,6 +274,23 @@ def test_segment_is_whole_or_absent_when_any_operation_fails(scenario: Scenario)
         assert state_of(storage_on(disk)) in allowed, f"failure at {operations}"
         scenario.act(storage_on(disk))
         assert state_of(storage_on(disk)) == scenario.acknowledged
+
+
+@pytest.mark.parametrize("scenario", [COPY, LARGE_SCENARIOS["large_copy"]], ids=["copy", "large_copy"])
+@pytest.mark.parametrize("restart", [forgetting, killed_only], ids=lambda restart: restart.__name__)
+def test_delete_leaves_a_tombstone_at_most_of_a_copy_that_was_stopped_at_any_operation(
+    scenario: Scenario, restart: Restart
+) -> None:
+    for operations in range(count_operations(scenario)):
+        disk = ForgetfulDisk()
+        storage = prepared(disk, scenario)
+        disk.cut_after(operations)
+        assert not is_acknowledged(storage, scenario.act)
+        restart(disk)
+        delete(storage_on(disk))
+        store = storage_on(disk)._store
+        assert {stored.key for stored in store.list("")} <= {SegmentKeys.of(METADATA).manifest}
+        assert list(store.list_partials(SegmentKeys.of(METADATA).root)) == []
 
 
 @pytest.mark.parametrize("before", [copy, half_a_copy])

@@ -12,6 +12,7 @@ import pytest
 from support.local_metadata import LocalMetadata
 from support.planted_garbage import DATA, STRANGERS, Plantation, stored_keys
 from support.segments import make_metadata
+from support.watched_store import WatchedStore
 from tiergate_client.ids import LogId, SegmentId, TopicId
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState, TopicIdPartition
 from tiergate_server.adapters.filesystem_store import FilesystemStore
@@ -22,7 +23,7 @@ from tiergate_server.segments.garbage import GarbageKind
 from tiergate_server.segments.garbage_collection import GarbageCollection, GarbageReport, holds_segments
 from tiergate_server.segments.keys import SegmentKeys
 from tiergate_server.segments.manifest import TombstoneV1
-from tiergate_server.segments.object_store import ObjectInfo, ObjectStore
+from tiergate_server.segments.object_store import ObjectInfo, ObjectStore, PartialInfo
 
 LOG = LogId(b"l" * 16)
 LATER_MS = 2**50
@@ -120,6 +121,26 @@ def test_old_files_are_left_alone_while_an_upload_of_their_segment_runs(
     (partial,) = (path for path in (tmp_path / ".partials").rglob("*") if path.is_file())
     os.utime(partial)
     assert collect(planted.store, metadata, before_ms=system_clock() - DAY_S * 1000).found.objects == 0
+    planted.assert_only_the_garbage_is_gone()
+
+
+class StoreOfParts(WatchedStore):
+    """Lists when uploads began, as S3 does, and tells of their last part when it is asked."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(store, lambda _: None)
+
+    def last_written_ms(self, partial: PartialInfo) -> int:  # noqa: ARG002
+        return system_clock()
+
+
+def test_upload_that_began_long_ago_is_left_alone_while_parts_of_it_come_in(
+    planted: Plantation, metadata: LocalMetadata, tmp_path: Path
+) -> None:
+    planted.running_upload()
+    make_old(tmp_path)
+    store = StoreOfParts(planted.store)
+    assert collect(store, metadata, before_ms=system_clock() - DAY_S * 1000).found.objects == 0
     planted.assert_only_the_garbage_is_gone()
 
 

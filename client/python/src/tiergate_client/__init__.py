@@ -8,7 +8,7 @@ with connect("127.0.0.1:7400") as tiergate:
 """
 
 from tiergate_client._admin import Admin, Assignment, HostedPartition, TakenSnapshot
-from tiergate_client._connection import ServerInfo, Tiergate, connect
+from tiergate_client._connection import Access, ServerInfo, Tiergate, connect
 from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.errors import TiergateError
 from tiergate_client.ids import LogId, SegmentId, TopicId
@@ -32,6 +32,7 @@ from tiergate_client.values import (
 from tiergate_client.verification import Damage, VerificationProgress
 
 __all__ = [
+    "Access",
     "Admin",
     "Assignment",
     "ConsistencyToken",

@@ -9,7 +9,15 @@ import grpc
 
 from tiergate_client._patience import Patience, may_pass
 from tiergate_client._uploads import Upload
-from tiergate_client.errors import InvalidField, OffsetOutOfRange, SentDataCorrupt, TiergateError
+from tiergate_client.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    Exhausted,
+    InvalidField,
+    OffsetOutOfRange,
+    SentDataCorrupt,
+    TiergateError,
+)
 from tiergate_client.segment_data import LogSegmentData
 from tiergate_client.segment_files import SegmentFile, SegmentManifest
 from tiergate_client.upload_progress import UploadProgress
@@ -29,7 +37,7 @@ class Copy:
         self._channel = channel
         self._get_upload = get_upload
         self._deadline = time.monotonic() + stream_timeout_s
-        self._patience = Patience(timeout_s)
+        self._patience = Patience(timeout_s, until=self._deadline)
         self._broken_uploads = 0
         self._committed: Mapping[SegmentFile, int] = {}
 
@@ -41,12 +49,13 @@ class Copy:
             try:
                 return self._sent(upload, manifest)
             except TiergateError as failure:
-                # Out of range: what was kept has gone, since the upload was ended.
-                if not may_pass(failure) and not isinstance(failure, OffsetOutOfRange):
+                # Out of range: what was kept has gone, since the upload was ended. Cancelled, though not by us: the
+                # server ended a stream into which nothing was sent for a while.
+                if not may_pass(failure) and not isinstance(failure, OffsetOutOfRange | Cancelled):
                     raise
                 broken = failure
             if upload.sent_chunks:
-                self._broken_uploads += 1
+                self._broken_uploads += not isinstance(broken, Exhausted)  # a limit is no sign that it never will pass
                 self._patience.progressed()
             if not self._patience.pause(broken):
                 raise broken
@@ -73,7 +82,7 @@ class Copy:
         try:
             progress = self._get_upload(manifest)
         except TiergateError as failure:
-            if not may_pass(failure):
+            if not may_pass(failure) and not isinstance(failure, DeadlineExceeded):
                 raise
             return None
         if progress.committed_bytes.get(SegmentFile.LOG, 0) > self._committed.get(SegmentFile.LOG, 0):

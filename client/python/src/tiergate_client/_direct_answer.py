@@ -100,6 +100,7 @@ class Body:
                 unread.shutdown(socket.SHUT_RDWR)  # wakes up whoever reads
             with self._reading:
                 self._connection.close()
+                self._response.close()  # whose socket is its own when the store wanted the connection closed
 
     def _taken(self) -> socket.socket | None:
         """By whoever comes first: the reader, at the end, or who closes."""

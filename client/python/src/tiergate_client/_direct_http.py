@@ -82,12 +82,16 @@ class Connections(ForkSafe):
 
     def _kept(self, place: _Place) -> http.client.HTTPConnection | None:
         with self.lock:
+            if self._closed:
+                raise RuntimeError("this client is closed")
             idle = self._idle.get(place)
             idle_since_s, connection = idle.pop() if idle else (0.0, None)
-            if connection is not None and idle_since_s < time.monotonic() - _KEPT_S:
-                self._idle[place] = []  # the others are older still
-                connection = None
-            return connection
+            if connection is None or idle_since_s >= time.monotonic() - _KEPT_S:
+                return connection
+            outdated = [connection, *(older for _, older in self._idle.pop(place))]
+        for connection in outdated:
+            connection.close()
+        return None
 
     def _connected(self, place: _Place) -> http.client.HTTPConnection:
         connection = (

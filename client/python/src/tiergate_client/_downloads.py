@@ -40,7 +40,7 @@ class Download:
         self._position = offset
         self._left = length
         self._deadline = time.monotonic() + stream_timeout_s
-        self._patience = Patience(timeout_s)
+        self._patience = Patience(timeout_s, until=self._deadline)
         self._closed = False
         self._call: Any = None
         self._checksum = 0

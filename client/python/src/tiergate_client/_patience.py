@@ -12,10 +12,14 @@ _LONGEST_PAUSE_S = 1.0
 
 
 class Patience:
-    """Pauses between attempts, longer each time, until `timeout_s` have passed since the last progress."""
+    """Pauses between attempts, longer each time, until `timeout_s` have passed since the last progress.
 
-    def __init__(self, timeout_s: float) -> None:
+    With `until`, a time of the monotonic clock, a server that says how long to wait for a limit is obeyed until then.
+    """
+
+    def __init__(self, timeout_s: float, *, until: float | None = None) -> None:
         self._timeout_s = timeout_s
+        self._until = until
         self.progressed()
 
     def progressed(self) -> None:
@@ -31,6 +35,8 @@ class Patience:
         hinted_s = (failure.retry_after_ms or 0) / 1000
         wait_s = max(hinted_s, self._pause_s * random.uniform(0.5, 1))  # noqa: S311 (jitter, no secret)
         self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        if self._until is not None and isinstance(failure, Exhausted) and time.monotonic() + wait_s < self._until:
+            self._deadline = max(self._deadline, time.monotonic() + wait_s + self._timeout_s)
         if wait_s >= self.remaining_s:
             return False
         time.sleep(wait_s)

@@ -22,9 +22,6 @@ from tiergate_client.conversions import (
     manifest_to_proto,
     metadata_to_proto,
     partition_to_proto,
-    progress_from_proto,
-    resolved_from_proto,
-    upload_from_proto,
 )
 from tiergate_client.errors import LimitExceeded, StoredDataCorrupt, TiergateError
 from tiergate_client.integers import INT32_MAX
@@ -33,6 +30,7 @@ from tiergate_client.resolved_segment import ResolvedSegment
 from tiergate_client.segment_data import LogSegmentData
 from tiergate_client.segment_files import IndexQuestion, SegmentFile, SegmentManifest
 from tiergate_client.status import from_rpc_error
+from tiergate_client.storage_conversions import progress_from_proto, resolved_from_proto, upload_from_proto
 from tiergate_client.upload_progress import UploadProgress, UploadSummary
 from tiergate_client.values import RemoteLogSegmentMetadata, TopicIdPartition
 from tiergate_client.verification import VerificationProgress
@@ -121,7 +119,7 @@ class GrpcStorage(RemoteStorage):
 
     def verify_segment(self, metadata: RemoteLogSegmentMetadata) -> Iterator[VerificationProgress]:
         return followed_verification(
-            self._channel(), metadata, timeout_s=self._timeout_s, stream_timeout_s=self._stream_timeout_s
+            self._channel, metadata, timeout_s=self._timeout_s, stream_timeout_s=self._stream_timeout_s
         )
 
     def _channel(self) -> grpc.Channel:

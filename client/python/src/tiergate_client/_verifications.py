@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -11,15 +11,20 @@ from tiergate.v1 import storage_pb2 as pb
 from tiergate.v1 import storage_pb2_grpc
 from tiergate_client._channels import routing_hint
 from tiergate_client._patience import Patience, may_pass
-from tiergate_client.conversions import metadata_to_proto, verification_from_proto
+from tiergate_client.conversions import metadata_to_proto
 from tiergate_client.errors import TiergateError, Unavailable
 from tiergate_client.status import from_rpc_error
+from tiergate_client.storage_conversions import verification_from_proto
 from tiergate_client.values import RemoteLogSegmentMetadata
 from tiergate_client.verification import VerificationProgress
 
 
 def followed_verification(
-    channel: grpc.Channel, metadata: RemoteLogSegmentMetadata, *, timeout_s: float, stream_timeout_s: float
+    channel: Callable[[], grpc.Channel],
+    metadata: RemoteLogSegmentMetadata,
+    *,
+    timeout_s: float,
+    stream_timeout_s: float,
 ) -> Iterator[VerificationProgress]:
     """Ends the work on the server when it is closed.
 
@@ -28,7 +33,7 @@ def followed_verification(
     patience = Patience(timeout_s)
     is_complete = False
     while not is_complete:
-        call = _begin(channel, metadata, stream_timeout_s)
+        call = _begin(channel(), metadata, stream_timeout_s)
         has_begun = False
         try:
             for message in call:

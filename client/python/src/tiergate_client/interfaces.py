@@ -130,8 +130,8 @@ class RemoteStorage(ABC):
         """Stores a segment and returns its custom metadata; when it returns, everything is durable and readable.
 
         Goes on where an earlier attempt with the same content was broken off. The same id with the same content again
-        is fine. Raises SegmentConflict for other content, or when the id was
-        deleted; SentDataCorrupt when the data changed while it was read.
+        is fine. Raises SegmentConflict for other content, or when the id was deleted; SentDataCorrupt when the data
+        changed while it was read.
         """
 
     @abstractmethod
@@ -147,9 +147,9 @@ class RemoteStorage(ABC):
 
     @abstractmethod
     def abort_upload(self, metadata: RemoteLogSegmentMetadata) -> bool:
-        """Ends every upload of a segment that is not complete, so that none can complete; the id is spent.
+        """Ends every upload of a segment that is not complete, so that none can complete; their id is spent.
 
-        True: the segment is complete, and was left alone.
+        No upload is fine. True: the segment is complete, and was left alone.
         """
 
     @abstractmethod

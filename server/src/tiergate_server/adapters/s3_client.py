@@ -83,6 +83,7 @@ class ListedPart:
     etag: str
     checksum: str | None
     """None: the store does not tell."""
+    sent_at_ms: int
 
 
 class S3Body:
@@ -196,7 +197,13 @@ class S3Client:
         while True:
             answer = self._call("list_parts", Key=key, UploadId=upload_id, **page)
             for listed in answer.get("Parts", ()):
-                yield ListedPart(listed["PartNumber"], listed["Size"], listed["ETag"], listed.get("ChecksumCRC32C"))
+                yield ListedPart(
+                    listed["PartNumber"],
+                    listed["Size"],
+                    listed["ETag"],
+                    listed.get("ChecksumCRC32C"),
+                    _milliseconds(listed["LastModified"]),
+                )
             if not answer.get("IsTruncated"):
                 return
             page = {"PartNumberMarker": answer["NextPartNumberMarker"]}
@@ -315,7 +322,8 @@ def _failures(operation: str) -> Iterator[None]:
     except botocore.exceptions.ClientError as error:
         answer = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        raise S3Failure(str(answer.get("Code", status)), status, answer.get("Message", ""), operation) from error
+        message = answer.get("Message") or "and no more was said"
+        raise S3Failure(str(answer.get("Code") or status), status, message, operation) from error
     except _NO_CREDENTIALS as error:
         raise S3Failure("NoCredentials", 0, str(error), operation) from error
     except botocore.exceptions.ParamValidationError as error:

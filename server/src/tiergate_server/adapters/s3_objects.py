@@ -197,7 +197,7 @@ class S3Reader(ObjectReader):
         self._end = self._offset + self._body.length
 
     def _reopened(self) -> S3Body:
-        """The rest of the same object. The SDK has tried often enough when this fails."""
+        """The rest of the same object. The client has tried often enough when this fails."""
         with storage_errors(f"read {self._key!r}", place=self._settings.place):
             try:
                 self._body = self._client.open(self._key, first=self._offset, end=self._end, etag=self._etag)

@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import threading
 
+# Messages hold up to two blocks of a log, and a little beside them; what else a sender puts in must not stay in memory.
+_MOST_KEPT_FOR_ONE = 3
+
 
 class PartDropped(Exception):
     """The part was given up: whoever reads it has to stop."""
@@ -102,5 +105,9 @@ class PartBody:
 
 
 def _kept(data: bytes | memoryview) -> bytes | memoryview:
-    """The same bytes, which nobody can change: a view of a received message is kept as it is."""
-    return data if isinstance(data, bytes) or isinstance(data.obj, bytes) else bytes(data)
+    """The same bytes, which nobody can change: a view of a received message stays as it is, and the message with it."""
+    if isinstance(data, bytes):
+        return data
+    message = data.obj
+    may_stay = isinstance(message, bytes) and len(message) <= _MOST_KEPT_FOR_ONE * len(data)
+    return data if may_stay else bytes(data)

@@ -22,9 +22,10 @@ _LONGEST_WAIT_S = 5.0
 def with_retries(
     attempt: Callable[[], _Answer], *, max_attempts: int, before_repeat: Callable[[], None] | None = None
 ) -> _Answer:
-    """The answer, or the last attempt's S3Failure. No wait and no attempt begins that the deadline would cut off.
+    """The answer, or the last attempt's S3Failure. No wait begins that the deadline would cut off.
 
-    Waits are random up to a bound that doubles, so that those who failed together do not come back together.
+    Nor does another attempt behind the deadline; one that has begun ends by the SDK's own time-outs. Waits are random
+    up to a bound that doubles, so that those who failed together do not come back together.
     """
     for number in range(1, max_attempts):
         try:

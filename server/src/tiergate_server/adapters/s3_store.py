@@ -24,6 +24,7 @@ from tiergate_server.adapters.s3_objects import S3Reader, S3Upload, storage_erro
 from tiergate_server.adapters.s3_partial import PartPlan, S3PartialHandle, S3PartialUpload
 from tiergate_server.adapters.s3_probe import probe
 from tiergate_server.adapters.s3_settings import S3Settings
+from tiergate_server.segments.call_deadline import in_time
 from tiergate_server.segments.object_store import (
     InvalidKey,
     ObjectInfo,
@@ -61,7 +62,7 @@ class S3Store(ObjectStore):
 
     def check(self) -> None:
         """Raises StoreRefused when the bucket will not do, StorageUnavailable or BackendThrottled when it may later."""
-        with self._check_lock:
+        with in_time(self._check_lock):
             if not self._is_checked:
                 name = f"{self._root}{_PROBES}/{secrets.token_hex(16)}"
                 with storage_errors("be checked", place=self._settings.place):
@@ -162,6 +163,17 @@ class S3Store(ObjectStore):
 
     def list_partials(self, prefix: str) -> Iterator[PartialInfo]:
         return self._listed_partials(self._directory(prefix), prefix)
+
+    def last_written_ms(self, partial: PartialInfo) -> int:
+        upload_id = S3PartialHandle.from_text(partial.handle).upload_id
+        with storage_errors(f"look at the upload of {partial.key!r}", place=self._settings.place):
+            try:
+                parts = self._client.list_parts(self._name(partial.key), upload_id)
+                return max((part.sent_at_ms for part in parts), default=partial.begun_at_ms)
+            except S3Failure as failure:
+                if not failure.is_absent_upload:
+                    raise
+                return partial.begun_at_ms
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
         return self._listed(self._directory(prefix), prefix, self._root + after if after else "")

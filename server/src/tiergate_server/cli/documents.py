@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tiergate_client.errors import TiergateError
 from tiergate_client.segment_files import SegmentManifest
 from tiergate_client.values import PartitionSummary, RemoteLogSegmentMetadata
+from tiergate_server.segments.custom_metadata import CustomMetadataV1
 
 
 def segment_document(metadata: RemoteLogSegmentMetadata) -> dict[str, Any]:
@@ -28,6 +30,21 @@ def segment_document(metadata: RemoteLogSegmentMetadata) -> dict[str, Any]:
         "event_timestamp_ms": metadata.event_timestamp_ms,
         "custom_metadata_hex": None if custom is None else custom.hex(),
     }
+
+
+def stored_segment_document(metadata: RemoteLogSegmentMetadata) -> dict[str, Any]:
+    """The same with the store that holds it."""
+    return segment_document(metadata) | {"store": store_name(metadata)}
+
+
+def store_name(metadata: RemoteLogSegmentMetadata) -> str | None:
+    """Which of the server's stores holds the segment; None when its custom metadata does not tell."""
+    if metadata.custom_metadata is None:
+        return None
+    try:
+        return CustomMetadataV1.from_bytes(metadata.custom_metadata).store_name
+    except TiergateError:
+        return None
 
 
 def manifest_document(manifest: SegmentManifest) -> dict[str, Any]:

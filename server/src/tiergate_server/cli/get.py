@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from crc32c import crc32c
 
+from tiergate_client import Access
 from tiergate_client.ids import SegmentId
 from tiergate_client.segment_files import SegmentFile
 from tiergate_client.values import RemoteLogSegmentMetadata
@@ -47,7 +48,7 @@ def get(
     offset: Annotated[int | None, typer.Option(metavar="N", min=0, help="First byte of the log.")] = None,
     length: Annotated[int | None, typer.Option(metavar="N", min=1, help="Bytes of the log, at most.")] = None,
     access: Annotated[
-        Literal["service", "direct", "auto"],
+        Access,
         typer.Option(help="Through the service, straight from the store, or what works."),
     ] = "service",
     summary: SummaryFormat = OutputFormat.HUMAN,

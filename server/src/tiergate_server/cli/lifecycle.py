@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tiergate_client.errors import SegmentNotFound, TiergateError
+from tiergate_client.errors import SegmentConflict, SegmentNotFound, TiergateError
 from tiergate_client.segment_data import LogSegmentData, SegmentChunk
 from tiergate_client.segment_files import FileChecksum, SegmentFile
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
@@ -48,18 +48,41 @@ def find_finished_copies(
     return FinishedCopies(None, tuple(others))
 
 
+def find_begun_copy(
+    tiergate: Tiergate, segment: LocalSegment, unfinished: list[RemoteLogSegmentMetadata]
+) -> RemoteLogSegmentMetadata | None:
+    """A copy of exactly this content that was not finished, and of which the store has kept something."""
+    for candidate in filter(segment.is_described_by, unfinished):
+        try:
+            progress = tiergate.storage.get_upload(segment.data.manifest(candidate))
+        except SegmentConflict:  # other content took the id, or it was deleted
+            continue
+        if progress.custom_metadata is not None or any(progress.committed_bytes.values()):
+            return candidate
+    return None
+
+
 def copy_segment(
     tiergate: Tiergate,
     segment: LocalSegment,
     *,
+    begun: RemoteLogSegmentMetadata | None,
     broker_id: int,
     clock: Clock,
     observe: Observer,
     warn: Callable[[str], None],
 ) -> RemoteLogSegmentMetadata:
-    """Copies a segment under a new id and returns its final metadata. A copy that fails is cleaned up."""
-    started = segment.new_metadata(broker_id=broker_id, event_timestamp_ms=clock())
-    tiergate.metadata.add_segment(started)
+    """Copies a segment and returns its final metadata: under a new id, or as the copy that was `begun` before.
+
+    A copy that fails is cleaned up.
+    """
+    started = begun or segment.new_metadata(broker_id=broker_id, event_timestamp_ms=clock())
+    try:
+        if begun is None:
+            tiergate.metadata.add_segment(started)
+    except KeyboardInterrupt:  # it may be announced all the same
+        _clean_up(tiergate, started, clock=clock, warn=warn)
+        raise
     try:
         custom_metadata = tiergate.storage.copy_segment(started, _observed(segment.data, observe))
     except (TiergateError, OSError, KeyboardInterrupt):
@@ -82,6 +105,8 @@ def _clean_up(
 ) -> None:
     try:
         delete_segment(tiergate, started, clock=clock)
+    except SegmentNotFound:
+        pass  # it was not even announced
     except TiergateError as error:
         warn(
             f"the clean-up of segment {started.segment_id} failed too ({error.message}); "

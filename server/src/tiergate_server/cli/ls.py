@@ -22,7 +22,7 @@ from tiergate_server.cli.console import (
     stdout_console,
     time_text,
 )
-from tiergate_server.cli.documents import partition_document, segment_document
+from tiergate_server.cli.documents import partition_document, stored_segment_document
 from tiergate_server.cli.session import Output, OutputFormat, print_json, session_of
 from tiergate_server.cli.topic_choice import chosen_partitions
 
@@ -93,7 +93,7 @@ def _document(
     document["partial"] = is_partial
     document["partitions"] = [partition_document(summary) for summary in summaries]
     if topic is not None:
-        document["segments"] = [segment_document(segment) for segment in segments]
+        document["segments"] = [stored_segment_document(segment) for segment in segments]
     return document
 
 

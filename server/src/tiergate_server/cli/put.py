@@ -13,7 +13,7 @@ from tiergate_client.ids import TopicId
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
 from tiergate_server.cli.connection import Tiergate, connected
 from tiergate_server.cli.console import stdout_console
-from tiergate_server.cli.lifecycle import copy_segment, find_finished_copies
+from tiergate_server.cli.lifecycle import copy_segment, find_begun_copy, find_finished_copies
 from tiergate_server.cli.put_outcome import PutOutcome
 from tiergate_server.cli.put_report import PutReport, put_report
 from tiergate_server.cli.put_termination import terminated_like_interrupted
@@ -50,8 +50,8 @@ def put(
 
     The active segment stays behind. A segment is skipped when a finished one is there with the same first and last
     offset, the same leader epochs and the same checksum of the log; the other files are not compared. So an
-    interrupted put can be repeated. A finished segment with the same offsets and another checksum of the log stays
-    beside the new one, with a warning.
+    interrupted put can be repeated, and goes on in the middle of a large segment. A finished segment with the same
+    offsets and another checksum of the log stays beside the new one, with a warning.
     """
     if partition is not None and len(directories) > 1:
         raise typer.BadParameter("it fits one directory only", param_hint="--partition")
@@ -86,25 +86,41 @@ def _put_directory(
     unfinished = [metadata for metadata in there if metadata.state is SegmentState.COPY_STARTED]
     for segment in directory.rolled_segments():
         report.begins(segment)
+        begun = find_begun_copy(tiergate, segment, unfinished)
         for earlier in filter(segment.has_offsets_of, unfinished):
-            report.warn(about_unfinished(segment, earlier))
+            if earlier is not begun:
+                report.warn(about_unfinished(segment, earlier))
         present = find_finished_copies(tiergate, segment, finished)
         if present.same is not None:
             outcome.add_skipped(present.same)
             report.ends(segment, "already there", str(present.same.segment_id))
             continue
-        copy = None if outcome.dry_run else _copy(tiergate, segment, report, broker_id)
+        copy = None if outcome.dry_run else _copy(tiergate, segment, report, begun=begun, broker_id=broker_id)
         warning = about_other_content(segment, present.others, copy=copy)
         outcome.add_copied(segment, copy=copy, warning=warning)
-        report.ends(segment, "copied" if copy else "would copy", str(copy.segment_id) if copy else "")
+        done = "continued" if begun else "copied"
+        report.ends(segment, done if copy else "would copy", str(copy.segment_id) if copy else "")
         if warning:
             report.warn(warning)
 
 
-def _copy(tiergate: Tiergate, segment: LocalSegment, report: PutReport, broker_id: int) -> RemoteLogSegmentMetadata:
+def _copy(
+    tiergate: Tiergate,
+    segment: LocalSegment,
+    report: PutReport,
+    *,
+    begun: RemoteLogSegmentMetadata | None,
+    broker_id: int,
+) -> RemoteLogSegmentMetadata:
     try:
         return copy_segment(
-            tiergate, segment, broker_id=broker_id, clock=system_clock, observe=report.sent, warn=report.warn
+            tiergate,
+            segment,
+            begun=begun,
+            broker_id=broker_id,
+            clock=system_clock,
+            observe=report.sent,
+            warn=report.warn,
         )
     except (TiergateError, OSError) as error:
         error.add_note(f"cannot copy {segment.log}")

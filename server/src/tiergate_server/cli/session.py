@@ -6,10 +6,11 @@ import enum
 import json
 import sys
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
+from tiergate_client import Access
 from tiergate_server.cli.connection import Connector, open_connection
 
 DEFAULT_TARGET = "127.0.0.1:7400"
@@ -23,7 +24,7 @@ class Session:
     target: str = DEFAULT_TARGET
     segments: str | None = None
     timeout_s: float = 30.0
-    access: Literal["service", "direct", "auto"] = "service"
+    access: Access = "service"
     json: bool = False
 
 

@@ -21,7 +21,7 @@ from tiergate_server.cli.console import (
     stdout_console,
     time_text,
 )
-from tiergate_server.cli.documents import manifest_document, segment_document
+from tiergate_server.cli.documents import manifest_document, store_name, stored_segment_document
 from tiergate_server.cli.session import Output, OutputFormat, print_json, session_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def show(context: typer.Context, segment: SegmentArgument, *, output: Output = O
     if output is OutputFormat.JSON:
         print_json(
             {
-                "segment": segment_document(metadata),
+                "segment": stored_segment_document(metadata),
                 "manifest": None if manifest is None else manifest_document(manifest),
             }
         )
@@ -74,6 +74,7 @@ def _print_metadata(console: Console, metadata: RemoteLogSegmentMetadata) -> Non
             ("newest record", time_text(metadata.max_timestamp_ms)),
             ("aborted transactions", "none" if metadata.txn_index_empty else "possible"),
             ("last change", f"{time_text(metadata.event_timestamp_ms)}, by broker {metadata.broker_id}"),
+            ("store", store_name(metadata) or "unknown"),
             ("custom metadata", "none" if custom is None else custom.hex() or "empty"),
         ],
     )

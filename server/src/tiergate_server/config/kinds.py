@@ -174,7 +174,8 @@ def metadata_log() -> Kind:
 
 def segments_store() -> Kind:
     """A store, or a table of them by name; as text, a table is a JSON object."""
-    expected = f"expected {_STORE_FORMS}, or several of them by names of at most 32 characters of a-z, 0-9, - and _"
+    expected = f"expected {_STORE_FORMS}, or several by names of a-z, 0-9, - and _, as text such as "
+    expected += '{"hot": "file:///fast", "cold": "s3://bucket"}'
 
     def accept_one(value: object) -> str:
         if not isinstance(value, str) or not (

@@ -32,8 +32,9 @@ advertise = "segments.example.com:7401"
 uploads = 32
 ```
 
-Sizes are in bytes and durations in seconds, as the names say. IPv6 hosts stand in brackets: `[::1]:7400`. A relative
-`data_directory` is relative to the directory in which the command is started.
+Sizes are in bytes and durations in seconds, as the names say. Where a table is given as text, in a variable or by
+`--set`, it is a JSON object: `--set 'segments.topic_stores={"orders": "cold"}'`. IPv6 hosts stand in brackets:
+`[::1]:7400`. A relative `data_directory` is relative to the directory in which the command is started.
 """
 
 _TITLES = {

@@ -41,7 +41,7 @@ class S3Config:
         8 * MEBIBYTE,
         kind=integer(minimum=5 * MEBIBYTE, maximum=5 * 1024 * MEBIBYTE),
         meaning="Size of the parts that a large object is sent in; it grows by itself where 10,000 parts are too few. "
-        "Whole mebibytes; an upload holds up to two of them in memory.",
+        "Whole mebibytes, at least 5 of them; an upload holds one in memory.",
     )
     multipart_threshold_bytes: int = setting(
         8 * MEBIBYTE,

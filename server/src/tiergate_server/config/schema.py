@@ -63,7 +63,14 @@ class MetadataLimits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentsLimits:
     concurrent_calls: int = setting(128, kind=integer(), meaning="Calls served at the same time.")
-    uploads: int = setting(64, kind=integer(), meaning="Uploads in flight at the same time.")
+    uploads: int = setting(
+        64, kind=integer(), meaning="Uploads in flight at the same time; one topic may have three quarters of them."
+    )
+    upload_index_bytes: int = setting(
+        256 * MEBIBYTE,
+        kind=integer(),
+        meaning="Indexes of all uploads in flight together, which a store may hold in memory until they are finished.",
+    )
     downloads: int = setting(96, kind=integer(), meaning="Downloads of logs in flight at the same time.")
     chunk_bytes: int = setting(
         2 * MEBIBYTE,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tiergate_client.errors import NotOffered, StoredDataCorrupt, TiergateError
 from tiergate_client.ids import LogId
+from tiergate_server.segments.call_deadline import call_deadline
 from tiergate_server.segments.garbage_collection import holds_segments
 from tiergate_server.segments.object_store import ObjectStore, StoreRefused
 from tiergate_server.segments.store_marker import StoreMarkerV1, bind, read_marker
@@ -22,6 +23,7 @@ _logger = logging.getLogger(__name__)
 
 _AGAIN_S = 2.0
 _SETTLED_S = 60.0
+_PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ class StoreBinding:
 
     def look(self, log: ServedLog) -> bool:
         """Blocks. False: some store could not be looked at."""
-        looked_at = [self._look_at(name, log) for name in self._open_stores]
+        with call_deadline(_PATIENCE_S):  # a plane that stops waits for it
+            looked_at = [self._look_at(name, log) for name in self._open_stores]
         return all(looked_at)
 
     def _look_at(self, name: str, log: ServedLog) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import grpc
@@ -24,18 +25,21 @@ from tiergate_client.conversions import (
     manifest_to_proto,
     metadata_from_proto,
     partition_from_proto,
+)
+from tiergate_client.errors import InvalidField, LimitExceeded
+from tiergate_client.segment_files import SegmentManifest
+from tiergate_client.storage_conversions import (
     progress_to_proto,
     resolved_to_proto,
     upload_to_proto,
     verification_to_proto,
 )
-from tiergate_client.errors import InvalidField, LimitExceeded
-from tiergate_client.segment_files import SegmentManifest
 from tiergate_server.metrics import SegmentsMetrics
 from tiergate_server.rpc.calls import ConcurrencyLimit
 from tiergate_server.rpc.index_batch import IndexBatch, require_batch
 from tiergate_server.rpc.page_tokens import after_upload, page_limit, upload_key
 from tiergate_server.rpc.throttle import Throttle
+from tiergate_server.rpc.upload_shares import UploadShares
 from tiergate_server.segments.copy_session import CopySession
 from tiergate_server.segments.volumes import SegmentVolumes
 
@@ -50,6 +54,7 @@ class StorageService:
         volumes: SegmentVolumes,
         *,
         uploads: ConcurrencyLimit,
+        upload_shares: UploadShares,
         downloads: ConcurrencyLimit,
         throttle: Throttle,
         chunk_bytes: int,
@@ -60,6 +65,7 @@ class StorageService:
     ) -> None:
         self._volumes = volumes
         self._uploads = uploads
+        self._upload_shares = upload_shares
         self._downloads = downloads
         self._throttle = throttle
         self._chunk_bytes = chunk_bytes
@@ -69,8 +75,9 @@ class StorageService:
         self._metrics = metrics
 
     def copy_segment(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> pb.CopySegmentResponse:
-        with self._uploads.slot():
+        with self._uploads.slot(), ExitStack() as share:
             header = _header(next(messages, b""))
+            share.enter_context(self._upload_shares.taken_by(header))
             session = self._volumes.begin_copy(header)
             if isinstance(session, bytes):
                 return pb.CopySegmentResponse(custom_metadata=session)

@@ -2,7 +2,7 @@
 
 Every byte is checked before the store may show it: a chunk against its own checksum, a block of the log against the
 header's before it is written, a whole file before it is committed. Memory: at most one block of the log, and what the
-store holds of it on the way.
+store holds of each file on the way.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class GarbageCollection:
 
     def _judge_partial(self, partial: PartialInfo) -> None:
         key = parse_key(partial.key)
-        if partial.begun_at_ms >= self._before_ms or key in (Resident.UNKNOWN, Resident.MARKER):
+        if key in (Resident.UNKNOWN, Resident.MARKER) or self._is_young(partial):
             return
         if isinstance(key, SegmentKey) and self._is_upload_alive(partial.key.rpartition("/")[0]):
             return
@@ -154,8 +154,11 @@ class GarbageCollection:
         return next(of_segment, None)
 
     def _has_young_partials(self, group: SegmentGroup) -> bool:
-        partials = self._store.list_partials(group.keys.root)
-        return any(partial.begun_at_ms >= self._before_ms for partial in partials)
+        return any(self._is_young(partial) for partial in self._store.list_partials(group.keys.root))
+
+    def _is_young(self, partial: PartialInfo) -> bool:
+        before_ms = self._before_ms
+        return partial.begun_at_ms >= before_ms or self._store.last_written_ms(partial) >= before_ms
 
     def _remove(self, garbage: Garbage) -> None:
         self.report.garbage[garbage.kind].add(*garbage.objects)

@@ -65,7 +65,7 @@ class ManifestSlot:
     def bury(self) -> None:
         """Leaves a durable tombstone, whatever was there."""
         for _ in range(_ROUNDS):
-            if not self._is_buried() and not self.is_empty():
+            if self._is_taken_by_a_manifest():
                 self.store.delete(self.key)
             if self._put_tombstone() or self._is_buried():
                 return
@@ -97,6 +97,13 @@ class ManifestSlot:
             return isinstance(self.read(), TombstoneV1)
         except StoredDataCorrupt:
             return False
+
+    def _is_taken_by_a_manifest(self) -> bool:
+        # Seen in one look: what another delete or abort puts there between two looks is a tombstone, and has to stay.
+        try:
+            return isinstance(self.read(), SegmentManifestV1)
+        except StoredDataCorrupt:
+            return True
 
     def _put_tombstone(self) -> bool:
         return self.store.put_if_absent(self.key, TombstoneV1(self.segment_id, self.clock()).to_bytes())

@@ -46,6 +46,7 @@ class PartialInfo:
     key: str
     handle: str
     begun_at_ms: int
+    """Or later, where the store can tell when it was last written to."""
 
 
 class ObjectUpload(ABC):
@@ -151,6 +152,10 @@ class PartialUploader(ABC):
         Partial ones, and, at least among all, what killed processes left of ordinary ones, which `end_partial` drops
         alike.
         """
+
+    def last_written_ms(self, partial: PartialInfo) -> int:
+        """When somebody was last at it: of one that has ended since, what the listing said."""
+        return partial.begun_at_ms
 
 
 class ObjectPresigner(ABC):

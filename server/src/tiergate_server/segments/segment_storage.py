@@ -12,10 +12,10 @@ Why a segment is whole or absent at every moment, also when a process or the pow
   an upload is the same, but for the first step.
 - A delete that is stopped after its first step leaves data without a manifest: unreadable, and the next delete sees it.
 - A reader that finds a manifest but not its data looks at the manifest again: only if it is still there bytes are lost.
-- Two deletes at once could remove each other's tombstone, since a store deletes by key whatever is there. Inside one
-  process they take turns. Between replicas the key can be empty for the moment until the later one puts its tombstone:
-  a cancelled copy that commits just then, although the first delete has taken its data, is removed again by the later
-  one, or, if that is stopped there, by its retry. Until then it reads as corrupt: the one state that is neither.
+- Two deletes that both saw the manifest could remove each other's tombstone, since a store deletes by key whatever is
+  there. Inside one process they take turns. Between replicas the key can be empty for the moment until the later one
+  puts its tombstone: another copy of the same id, still under way, that commits just then although its data is gone is
+  removed again by that delete, or, if that is stopped there, by its retry. Until then it reads as corrupt.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from crc32c import crc32c
 
 from tiergate_client.errors import (
+    DeadlineExceeded,
     InvalidField,
     OffsetOutOfRange,
     SegmentNotFound,
@@ -50,6 +51,7 @@ from tiergate_client.upload_progress import UploadKey, UploadProgress, UploadSum
 from tiergate_client.values import RemoteLogSegmentMetadata, TopicIdPartition
 from tiergate_client.verification import VerificationProgress
 from tiergate_server.clock import Clock, system_clock
+from tiergate_server.segments.call_deadline import in_time, remaining_s
 from tiergate_server.segments.copy_session import DEFAULT_INDEX_BYTES, CopySession
 from tiergate_server.segments.custom_metadata import DEFAULT_STORE, CustomMetadataV1
 from tiergate_server.segments.keys import UPLOAD_NAME, SegmentKeys, partition_root
@@ -116,6 +118,7 @@ class SegmentStorage(RemoteStorage):
         root = partition_root(partition)
         behind = "" if after is None else f"{root}/{after[0]}/{after[1]}/{UPLOAD_NAME}"
         for stored in self._store.list(root, after=behind):
+            _require_time(partition)
             if not stored.key.endswith(f"/{UPLOAD_NAME}"):
                 continue
             descriptor = read_descriptor(self._store, stored.key)
@@ -131,7 +134,7 @@ class SegmentStorage(RemoteStorage):
                 )
 
     def abort_upload(self, metadata: RemoteLogSegmentMetadata) -> bool:
-        with self._delete_lock(metadata):
+        with in_time(self._delete_lock(metadata)):
             return SegmentRemoval(self._slot(metadata), self._keys(metadata)).abort()
 
     def copy_segment(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes:
@@ -210,7 +213,7 @@ class SegmentStorage(RemoteStorage):
 
     def delete_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
         keys = self._keys(metadata)
-        with self._delete_lock(metadata):
+        with in_time(self._delete_lock(metadata)):
             try:
                 SegmentRemoval(self._slot(metadata), keys).remove()
             finally:  # also a removal that broke off may have taken the manifest away
@@ -288,3 +291,9 @@ class SegmentStorage(RemoteStorage):
         except ObjectNotFound:
             self._manifest_of_now(manifest.metadata)  # raises SegmentNotFound when it was deleted meanwhile
             raise stored_data_corrupt(manifest, file, offset, "is missing") from None
+
+
+def _require_time(partition: TopicIdPartition) -> None:
+    # A partition can have millions of objects, and what is kept of an upload may have to be read to be counted.
+    if remaining_s() == 0:
+        raise DeadlineExceeded(f"the uploads of {partition} could not be listed in time: ask with a later deadline")

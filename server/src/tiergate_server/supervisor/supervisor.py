@@ -35,6 +35,15 @@ class _Plane:
         self.start_at_s = 0.0
         self.hears_ready = False
         self.ready: dict[str, str] | None = None
+        self.has_served = False
+
+    def cannot_work(self, exit_code: int) -> bool:
+        """Whether that is the configuration's fault for good.
+
+        Not when it has worked before: one of several workers that is started again while the store refuses it for a
+        moment must not end those that serve.
+        """
+        return exit_code == EXIT_CONFIG and (self.ready is not None or not self.has_served)
 
 
 class Supervisor:
@@ -143,6 +152,7 @@ class Supervisor:
             return
         if plane.ready is None:
             return
+        plane.has_served = True
         self._stop_hearing(plane)
         for other in self._planes:
             other.may_start = True
@@ -164,11 +174,12 @@ class Supervisor:
             return
         self._stop_hearing(plane)
         lived_s = self._monotonic_s() - plane.process.started_s
+        cannot_work = plane.cannot_work(exit_code)
         plane.process = None
         plane.ready = None
         if self._kill_at_s is not None:
             return
-        if exit_code == EXIT_CONFIG:
+        if cannot_work:
             _logger.error("The %s cannot run with this configuration: stopping.", plane.command)
             self._exit_code = EXIT_CONFIG
             self._stop_all(signal.SIGTERM)
