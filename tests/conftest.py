@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -11,6 +12,10 @@ from hypothesis import settings
 from support.kafka_broker import KafkaBroker, running_broker
 from support.planes import Planes, running_planes
 from support.s3_server import Bucket, S3Server, S3ServerMissing, running_s3_server, s3_environment, s3_program
+
+# A shell that runs the tests in its background has them ignore Ctrl-C, and so would the processes that they interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes on a busy machine says nothing.
 settings.register_profile("default", deadline=None)

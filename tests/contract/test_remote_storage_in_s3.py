@@ -69,7 +69,10 @@ class TestStorageReadPastTheService(RemoteStorageContract):
             yield tiergate.storage
 
 
+@pytest.mark.nightly
 class TestStorageReadAsItIsBest(RemoteStorageContract):
+    """Where the store is in reach, the same as past the service; what differs is in test_direct_fallback."""
+
     gives_urls = True
 
     @pytest.fixture

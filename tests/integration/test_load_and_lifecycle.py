@@ -102,6 +102,24 @@ def test_limits_refuse_by_name_and_health_answers_outside_them(tmp_path: Path) -
         stub.GetSegmentManifest(manifest, timeout=TIMEOUT_S)
 
 
+def test_topic_leaves_uploads_to_other_topics(tmp_path: Path) -> None:
+    with (
+        running_planes(tmp_path, segments__limits__uploads="4") as planes,
+        channel_to(planes.segments.address) as channel,
+        connect(planes.target) as tiergate,
+    ):
+        stub = storage_pb2_grpc.RemoteStorageServiceStub(channel)
+        begun = [make_metadata(topic="greedy") for _ in range(3)]
+        uploads = [HeldUpload(channel, metadata, make_data()) for metadata in begun]
+        wait_until(lambda: all(any(tiergate.storage.list_uploads(metadata.partition)) for metadata in begun))
+        fourth = upload_messages(make_metadata(topic="greedy"), make_data())
+        details = refused(lambda: stub.CopySegment(iter(fourth), timeout=TIMEOUT_S), EXHAUSTED, "LIMIT_EXCEEDED")
+        assert details == {"limit": "topic_uploads", "value": "3"}
+        tiergate.storage.copy_segment(make_metadata(topic="modest"), make_data())
+        for upload in uploads:
+            upload.finish()
+
+
 def test_cancelled_upload_stores_nothing_and_frees_its_place(tmp_path: Path) -> None:
     with running_planes(tmp_path, segments__limits__uploads="1", segments__metrics="127.0.0.1:0") as planes:
         metadata = make_metadata()

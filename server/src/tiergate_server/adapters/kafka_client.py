@@ -41,7 +41,10 @@ _Client = TypeVar("_Client")
 _RETRY_AFTER_MS = 1000
 _WAIT_SLICE_S = 0.02
 _LEADER_PAUSE_S = 0.1
-_NO_LEADER_YET = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+# The last one is what the client says itself when it finds no leader to ask.
+_NO_LEADER_YET = frozenset(
+    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._NOENT}  # noqa: SLF001
+)
 _REFRESH_AFTER_S = 0.5
 _NO_TOPIC_ID = bytes(16)
 _REFUSED_ACCESS = frozenset(

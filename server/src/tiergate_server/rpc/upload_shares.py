@@ -23,7 +23,7 @@ class UploadShares:
     """
 
     def __init__(self, *, uploads: int, index_bytes: int) -> None:
-        self._uploads_of_topic = max(1, uploads * 3 // 4)
+        self._uploads_of_topic = uploads - uploads // 4
         self._index_bytes = index_bytes
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
