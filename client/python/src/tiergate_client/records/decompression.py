@@ -80,6 +80,8 @@ class Decompressor:
         self._used += len(block)
 
     def _append_stream(self, codec: str, body: memoryview, start: int) -> None:
+        if not body:
+            raise CanNotDecompress(f"its records are not there: it has no bytes for {codec} to decompress")
         with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(body)), codec) as stream:
             while True:
                 if self._used == len(self._buffer):
