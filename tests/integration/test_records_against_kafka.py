@@ -41,8 +41,11 @@ _numbers = count()
 @pytest.fixture(scope="module")
 def kafka_and_topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaRecords, KafkaTopics]]:
     try:
+        # The records are of 2023: a broker would delete them when it looks at retention for the first time.
         with (
-            running_broker(tmp_path_factory.mktemp("kafka"), log_cleaner_backoff_ms="100") as broker,
+            running_broker(
+                tmp_path_factory.mktemp("kafka"), log_cleaner_backoff_ms="100", log_retention_ms="-1"
+            ) as broker,
             running_oracle(tmp_path_factory.mktemp("oracle")) as oracle,
         ):
             yield KafkaRecords(broker, oracle), KafkaTopics(broker)

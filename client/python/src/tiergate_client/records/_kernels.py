@@ -1,7 +1,7 @@
 """The loops over records, compiled by numba; everything that happens once per batch or call is done elsewhere.
 
 Self-contained on purpose: numba keeps its cache beside this file, and a copy of the file in another place works alone
-(see `numba_engine.py`). The numbers of columns, rows and defects are those of `engines.py` and `defects.py`.
+(see `kernel_loading.py`). The numbers of columns, rows and defects are those of `engines.py` and `defects.py`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -49,13 +49,18 @@ class Engine(Protocol):
 
 @cache
 def engine(name: EngineName | None = None) -> Engine:
-    """The compiled one where numba is installed. Loading it for the first time compiles for some seconds."""
-    if name is None:
-        name = "numba" if find_spec("numba") else "numpy"
+    """The compiled one where numba can be imported. Loading it for the first time on a machine compiles for seconds."""
     if name == "numba":
-        from tiergate_client.records.numba_engine import NumbaEngine  # noqa: PLC0415 - numba is optional and slow to load
-
-        return NumbaEngine()
+        return _numba_engine()
+    if name is None:
+        with suppress(ImportError):
+            return _numba_engine()
     from tiergate_client.records.numpy_engine import NumpyEngine  # noqa: PLC0415 - needed where numba is missing only
 
     return NumpyEngine()
+
+
+def _numba_engine() -> Engine:
+    from tiergate_client.records.numba_engine import NumbaEngine  # noqa: PLC0415 - numba is optional and slow to load
+
+    return NumbaEngine()
