@@ -17,7 +17,9 @@ from support.kafka_jars import KafkaJarsMissing
 from support.kafka_oracle import running_oracle
 from support.kafka_records import KafkaRecords, Row
 from support.kafka_topics import KafkaTopics
+from support.slow_decoder import slow_rows_until_defect
 from support.waiting import wait_until
+from tiergate_client.errors import CorruptBatch
 from tiergate_client.records import (
     ALL_COLUMNS,
     AbortedTransaction,
@@ -123,6 +125,33 @@ def test_every_codec_of_both_producers_is_read_in_one_partition(records: KafkaRe
         if header.codec is Codec.SNAPPY
     ]
     assert {True, False} == set(snappy)
+
+
+def test_damaged_segment_of_a_broker_is_refused_or_read_as_by_the_plain_decoder(
+    records: KafkaRecords, topics: KafkaTopics
+) -> None:
+    topics.create("damaged")
+    for codec in CODECS:
+        for produce in (records.produce_with_java, records.produce_with_librdkafka):
+            produce("damaged", made_rows(8), config={"compression.type": codec})
+    (log,) = records.logs("damaged")
+    content = log.read_bytes()
+    random_numbers = random.Random(len(content))
+    for _ in range(400):
+        changed = bytearray(content)
+        for _ in range(random_numbers.choice([1, 1, 4])):
+            changed[random_numbers.randrange(len(changed))] = random_numbers.choice([0, 1, 127, 128, 255])
+        check_crc = random_numbers.random() < 0.2
+        expected = slow_rows_until_defect(bytes(changed), check_crc=check_crc)
+        for engine in ENGINES:
+            rows: list[Row] = []
+            position = None
+            try:
+                for batch in decode_batches(changed, columns=ALL_COLUMNS, check_crc=check_crc, engine_name=engine):
+                    rows += batch.to_pylist()
+            except CorruptBatch as error:
+                position = int(error.details["position"])
+            assert (rows, position) == expected
 
 
 def test_log_append_time_is_every_records_time(records: KafkaRecords, topics: KafkaTopics) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
+from numpy.lib.stride_tricks import sliding_window_view
 
 from tiergate_client.records.batch_format import (
     CHECKSUMMED_FROM,
@@ -136,7 +137,7 @@ def scan_batches(
         defect = BatchDefect(end + base_position, f"only {len(view) - end} of its bytes are there")
     found = np.array(starts, dtype=np.int64)
     content = np.frombuffer(view, dtype=np.uint8)
-    headers = content[found[:, None] + np.arange(HEADER_BYTES)] if starts else np.empty((0, HEADER_BYTES), np.uint8)
+    headers = sliding_window_view(content, HEADER_BYTES)[found] if starts else np.empty((0, HEADER_BYTES), np.uint8)
     fields = headers.view(HEADER_DTYPE)[:, 0]
     first_bad = _first_without_sense(fields)
     if first_bad is not None:
