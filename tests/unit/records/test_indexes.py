@@ -121,6 +121,10 @@ def test_earliest_open_transaction_of_a_snapshot_is_found() -> None:
     [
         (lambda content: OffsetIndex.parse(content, base_offset=0), bytes(9), "no multiple of 8"),
         (lambda content: TimeIndex.parse(content, base_offset=0), bytes(13), "no multiple of 12"),
+        (lambda content: OffsetIndex.parse(content, base_offset=0), offset_index((5, 9), (4, 20)), "at byte 8"),
+        (lambda content: OffsetIndex.parse(content, base_offset=0), offset_index((5, 9), (6, 9)), "at byte 8"),
+        (lambda content: OffsetIndex.parse(content, base_offset=0), offset_index((-5, 9)), "at byte 0"),
+        (lambda content: TimeIndex.parse(content, base_offset=0), struct.pack(">qiqi", 9, 1, 8, 2), "at byte 12"),
         (TransactionIndex.parse, bytes(33), "no multiple of 34"),
         (TransactionIndex.parse, b"\x01" + bytes.fromhex(DOCUMENTED_ABORT)[1:], "version 256"),
         (TransactionIndex.parse, bytes.fromhex(DOCUMENTED_ABORT) * 2, "out of order"),

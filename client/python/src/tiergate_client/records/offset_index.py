@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 
-from tiergate_client.records.index_errors import require_whole_entries
+from tiergate_client.records.index_errors import require_whole_entries, require_zeros
 
 _ENTRY: Final = struct.Struct(">ii")
 
@@ -30,8 +29,16 @@ class OffsetIndex:
     def parse(cls, content: bytes, *, base_offset: int) -> Self:
         """Raises StoredDataCorrupt. Zeros behind the entries, as in the index of an active segment, are left out."""
         require_whole_entries("offset index", content, _ENTRY.size)
-        entries = list(_ascending(_ENTRY.iter_unpack(content)))
-        return cls(tuple(base_offset + relative for relative, _ in entries), tuple(position for _, position in entries))
+        offsets: list[int] = []
+        positions: list[int] = []
+        for relative, position in _ENTRY.iter_unpack(content):
+            offset = base_offset + relative
+            if relative < 0 or position < 0 or (offsets and (offset <= offsets[-1] or position <= positions[-1])):
+                require_zeros("offset index", content, len(offsets) * _ENTRY.size)
+                break
+            offsets.append(offset)
+            positions.append(position)
+        return cls(tuple(offsets), tuple(positions))
 
     def floor(self, offset: int) -> int:
         """The position from which on the batch with this offset is found; 0 below the first entry."""
@@ -42,13 +49,3 @@ class OffsetIndex:
         """The offset of the first entry at this position or behind it: an upper bound of what lies before it."""
         number = bisect_left(self.positions, position)
         return self.offsets[number] if number < len(self.offsets) else None
-
-
-def _ascending(entries: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-    """Entries end where the offset stops to grow; the first may be of the base offset itself."""
-    previous = -1
-    for relative, position in entries:
-        if relative <= previous or (previous >= 0 and position == 0):
-            return
-        yield relative, position
-        previous = relative

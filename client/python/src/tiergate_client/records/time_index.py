@@ -12,7 +12,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final, Self
 
-from tiergate_client.records.index_errors import require_whole_entries
+from tiergate_client.records.index_errors import require_whole_entries, require_zeros
 
 _ENTRY: Final = struct.Struct(">qi")
 NO_TIMESTAMP_MS: Final = -1
@@ -35,6 +35,7 @@ class TimeIndex:
         for timestamp, relative in _ENTRY.iter_unpack(content):
             offset = base_offset + relative
             if timestamps and (timestamp < timestamps[-1] or offset < offsets[-1]):
+                require_zeros("time index", content, len(offsets) * _ENTRY.size)
                 break
             timestamps.append(timestamp)
             offsets.append(offset)
