@@ -75,3 +75,11 @@ def test_cache_that_can_not_be_written_does_no_harm(tmp_path: Path) -> None:
 
 def test_numpy_is_taken_where_numba_is_missing(tmp_path: Path) -> None:
     assert decode(make_archive(tmp_path / "client.zip"), tmp_path, "without numba") == "NumpyEngine"
+
+
+def test_missing_extra_is_named() -> None:
+    program = "import sys; sys.modules['pyarrow'] = None; import tiergate_client; import tiergate_client.records"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=100)
+    assert finished.stderr.splitlines()[-1] == (
+        "ImportError: tiergate_client.records needs pyarrow: install tiergate-client with its extra 'records'."
+    )

@@ -1,5 +1,6 @@
 """Kafka's segments as records: batches to Arrow columns, indexes to places; needs the extra `records`."""
 
+from tiergate_client.records import _extra  # noqa: F401 - fails first where the extra is missing
 from tiergate_client.records.batch_format import Codec, ControlType, TimestampType
 from tiergate_client.records.batch_headers import BatchHeader, ScannedBatches, scan_batches
 from tiergate_client.records.columns import ALL_COLUMNS, DEFAULT_COLUMNS, schema_of
