@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import struct
 import zlib
@@ -154,12 +153,25 @@ def _decompressed(codec: int, body: bytes) -> bytes:
         if codec == 0:
             return body
         if codec == 1:
-            return gzip.decompress(body)
+            return _gzip(body)
         if codec == 2:
             return _snappy(body)
         return _all_of(pa.CompressedInputStream(io.BytesIO(body), {3: "lz4", 4: "zstd"}[codec]))
     except (OSError, EOFError, zlib.error, ValueError, pa.ArrowException, struct.error) as error:
         raise _Bad(str(error)) from error
+
+
+def _gzip(body: bytes) -> bytes:
+    """By zlib: Python's own module passes over flags in the header that no writer sets."""
+    plain = b""
+    while True:
+        member = zlib.decompressobj(wbits=31)
+        plain += member.decompress(body, _MAX_BATCH_BYTES + 1)
+        if not member.eof:
+            raise _Bad("cut, or too large")
+        body = member.unused_data
+        if not body:
+            return plain
 
 
 def _all_of(stream: pa.CompressedInputStream) -> bytes:
