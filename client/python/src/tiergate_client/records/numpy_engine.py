@@ -17,7 +17,7 @@ _LONG_BITS: Final = 64
 
 
 class NumpyEngine:
-    """Implements Engine, at about a fifth of the speed of the compiled one; holds the GIL for much of it."""
+    """Implements Engine, at about a tenth of the speed of the compiled one; holds the GIL for much of it."""
 
     def index_records(
         self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs
