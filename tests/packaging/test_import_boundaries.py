@@ -23,6 +23,8 @@ _SHELL = tuple(
 _SDKS = ("grpc", "grpc_health", "grpc_reflection", "google", "boto3", "botocore", "confluent_kafka", "sqlite3")
 _TOOLKITS = ("typer", "rich", "prometheus_client", "uvloop")
 _CLIENT_MAY_IMPORT = {"grpc", "google", "crc32c", "tiergate", "tiergate_client"} | sys.stdlib_module_names
+_RECORDS = "tiergate_client.records"
+_RECORDS_MAY_IMPORT = {"numba", "numpy", "pyarrow"}
 _CLIENT_VALUES = tuple(
     f"tiergate_client.{name}"
     for name in (
@@ -95,8 +97,22 @@ def test_client_imports_its_declared_dependencies_only(client: Imports) -> None:
         for module, names in client.items()
         for name in names
         if name.partition(".")[0] not in _CLIENT_MAY_IMPORT
+        and not (is_within(module, [_RECORDS]) and name.partition(".")[0] in _RECORDS_MAY_IMPORT)
     }
     assert foreign == set()
+
+
+def test_client_is_imported_without_what_only_records_need(client: Imports) -> None:
+    reached = offences(client, within=["tiergate_client"], forbidden=[_RECORDS, *_RECORDS_MAY_IMPORT])
+    assert {module for module, _ in reached if not is_within(module, [_RECORDS])} == set()
+
+
+def test_records_reach_neither_grpc_nor_stubs(client: Imports) -> None:
+    assert offences(client, within=[_RECORDS], forbidden=["grpc", "google", "tiergate"]) == set()
+
+
+def test_numba_is_imported_by_the_compiled_loops_alone(client: Imports) -> None:
+    assert importers(client, ["numba"]) == {f"{_RECORDS}._kernels"}
 
 
 def test_values_of_the_client_reach_neither_grpc_nor_stubs(client: Imports) -> None:

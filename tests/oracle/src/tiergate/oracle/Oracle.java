@@ -21,12 +21,13 @@ import java.util.HexFormat;
 import java.util.Map;
 
 /**
- * Says what Kafka's own classes make of metadata events. One command per line of stdin, one answer per line of stdout:
- * {"result": …} or {"error": stack trace}, both JSON. Logs go to stderr. It ends with its input.
+ * Says what Kafka's own classes make of metadata events and of records. One command per line of stdin, one answer per
+ * line of stdout: {"result": …} or {"error": stack trace}, both JSON. Logs go to stderr. It ends with its input.
  */
 public final class Oracle {
     private final RemoteLogMetadataSerde serde = new RemoteLogMetadataSerde();
     private final Map<String, ManagerCommands> managers = new HashMap<>();
+    private final RecordCommands records = new RecordCommands();
 
     public static void main(String[] arguments) throws IOException {
         PrintStream answers = new PrintStream(System.out, false, StandardCharsets.UTF_8);
@@ -67,6 +68,13 @@ public final class Oracle {
             case "write" -> manager(command).write(command);
             case "ask" -> {
                 return ask(manager(command), command.required("questions"));
+            }
+            case "produce_records" -> records.produce(command);
+            case "consume_records" -> {
+                return records.consume(command);
+            }
+            case "read_records" -> {
+                return RecordCommands.read(command);
             }
             case "close" -> managers.remove(managerName(command)).close();
             default -> throw new IllegalArgumentException("no command: " + name);

@@ -1,0 +1,194 @@
+"""The loops over records, compiled by numba; everything that happens once per batch or call is done elsewhere.
+
+Self-contained on purpose: numba keeps its cache beside this file, and a copy of the file in another place works alone
+(see `kernel_loading.py`). The numbers of columns, rows and defects are those of `engines.py` and `defects.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_BYTES = numba.types.Array(numba.uint8, 1, "C", readonly=True)
+_OUT_BYTES = numba.types.Array(numba.uint8, 1, "C")
+_LONGS = numba.types.Array(numba.int64, 1, "C")
+_TABLE = numba.types.Array(numba.int64, 2, "C")
+_INTS = numba.types.Array(numba.int32, 1, "C")
+
+_FAILED = -1
+_RECORD_CUT, _RECORD_LENGTH, _NUMBER, _FIELD_LENGTH, _OFFSET, _HEADERS, _REST = 1, 2, 3, 4, 5, 6, 7
+
+
+@numba.njit(inline="always", nogil=True)
+def _read_int(data: Any, at: int, end: int) -> Any:
+    """A zig-zag varint of 32 bits and where it ends; a negative end is a failure. Never reads at `end`."""
+    if at >= end:
+        return np.int64(0), np.int64(_FAILED)
+    byte = np.uint32(data[at])
+    at += 1
+    raw = byte & np.uint32(0x7F)
+    if byte >= 0x80:
+        shift = np.uint32(7)
+        while True:
+            if at >= end or shift > 28:
+                return np.int64(0), np.int64(_FAILED)
+            byte = np.uint32(data[at])
+            at += 1
+            if shift == 28 and byte > 0x0F:
+                return np.int64(0), np.int64(_FAILED)
+            raw |= (byte & np.uint32(0x7F)) << shift
+            if byte < 0x80:
+                break
+            shift += np.uint32(7)
+    return np.int64(raw >> np.uint32(1)) ^ -np.int64(raw & np.uint32(1)), np.int64(at)
+
+
+@numba.njit(inline="always", nogil=True)
+def _read_long(data: Any, at: int, end: int) -> Any:
+    """The same of 64 bits."""
+    if at >= end:
+        return np.int64(0), np.int64(_FAILED)
+    byte = np.uint64(data[at])
+    at += 1
+    raw = byte & np.uint64(0x7F)
+    if byte >= 0x80:
+        shift = np.uint64(7)
+        while True:
+            if at >= end or shift > 63:
+                return np.int64(0), np.int64(_FAILED)
+            byte = np.uint64(data[at])
+            at += 1
+            if shift == 63 and byte > 1:
+                return np.int64(0), np.int64(_FAILED)
+            raw |= (byte & np.uint64(0x7F)) << shift
+            if byte < 0x80:
+                break
+            shift += np.uint64(7)
+    return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), np.int64(at)
+
+
+@numba.njit(inline="always", nogil=True)
+def _skip_headers(data: Any, at: int, end: int, count: int) -> Any:
+    """Where they end; negative if they reach beyond `end`."""
+    for _ in range(count):
+        length, at = _read_int(data, at, end)
+        if at < 0 or length < 0 or length > end - at:
+            return np.int64(_FAILED)
+        length, at = _read_int(data, at + length, end)
+        if at < 0 or length < -1 or length > end - at:
+            return np.int64(_FAILED)
+        at += max(length, 0)
+    return np.int64(at)
+
+
+# One function, so that nothing is handed over per record.
+@numba.njit(numba.types.UniTuple(numba.int64, 2)(_BYTES, _TABLE, _LONGS, _LONGS, _TABLE), cache=True, nogil=True)
+def index_records(  # noqa: C901, PLR0912
+    data: Any, batches: Any, offsets: Any, timestamps: Any, spans: Any
+) -> tuple[int, int]:
+    """Fills in what is known of every record; the batch that has a defect, and which, or (-1, 0)."""
+    record = 0
+    for batch in range(batches.shape[0]):
+        at, body_end = batches[batch, 0], batches[batch, 1]
+        base_offset, last_delta = batches[batch, 3], batches[batch, 4]
+        base_timestamp, fixed_timestamp, is_fixed = batches[batch, 5], batches[batch, 6], batches[batch, 7]
+        previous_delta = np.int64(-1)
+        for _ in range(batches[batch, 2]):
+            length, at = _read_int(data, at, body_end)
+            if at < 0:
+                return batch, _RECORD_CUT
+            if length < 0 or length > body_end - at:
+                return batch, _RECORD_CUT
+            end = at + length
+            delta_ms, at = _read_long(data, at + 1, end)
+            if at < 0:
+                return batch, _NUMBER
+            delta, at = _read_int(data, at, end)
+            if at < 0:
+                return batch, _NUMBER
+            if delta <= previous_delta or delta > last_delta:
+                return batch, _OFFSET
+            previous_delta = delta
+            key_length, at = _read_int(data, at, end)
+            if at < 0:
+                return batch, _NUMBER
+            if key_length < -1 or key_length > end - at:
+                return batch, _FIELD_LENGTH
+            spans[0, record], spans[1, record] = at, key_length
+            at += max(key_length, 0)
+            value_length, at = _read_int(data, at, end)
+            if at < 0:
+                return batch, _NUMBER
+            if value_length < -1 or value_length > end - at:
+                return batch, _FIELD_LENGTH
+            spans[2, record], spans[3, record] = at, value_length
+            at += max(value_length, 0)
+            header_count, at = _read_int(data, at, end)
+            if at < 0:
+                return batch, _NUMBER
+            if header_count < 0:
+                return batch, _HEADERS
+            spans[4, record], spans[5, record] = at, header_count
+            at = _skip_headers(data, at, end, header_count)
+            if at < 0:
+                return batch, _HEADERS
+            if at != end:
+                return batch, _RECORD_LENGTH
+            offsets[record] = base_offset + delta
+            timestamps[record] = fixed_timestamp if is_fixed else base_timestamp + delta_ms
+            record += 1
+        if at != body_end:
+            return batch, _REST
+    return -1, 0
+
+
+@numba.njit(numba.void(_BYTES, _TABLE, _TABLE), cache=True, nogil=True)
+def index_headers(data: Any, spans: Any, header_spans: Any) -> None:
+    """Of records that `index_records` found to be sound."""
+    header = 0
+    end = data.shape[0]
+    for record in range(spans.shape[1]):
+        at = spans[4, record]
+        for _ in range(spans[5, record]):
+            length, at = _read_int(data, at, end)
+            header_spans[0, header], header_spans[1, header] = at, length
+            at += length
+            length, at = _read_int(data, at, end)
+            header_spans[2, header], header_spans[3, header] = at, length
+            at += max(length, 0)
+            header += 1
+
+
+@intrinsic  # type: ignore[arg-type, misc, unused-ignore] # its arguments are types, and more than it is declared with
+def _copy(_context: Any, target: Any, _target_at: Any, source: Any, _source_at: Any, _length: Any) -> Any:
+    """memcpy: of a loop over bytes the compiler can not know that the arrays do not overlap, which costs ten times."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, to_at, of, of_at, count = arguments
+        to_data = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=to).data
+        of_data = cgutils.create_struct_proxy(signature.args[2])(context, builder, value=of).data
+        cgutils.raw_memcpy(builder, builder.gep(to_data, [to_at]), builder.gep(of_data, [of_at]), count, 1)
+        return context.get_dummy_value()
+
+    indexes = (numba.types.intp,) * 2
+    return numba.void(target, indexes[0], source, *indexes), generate
+
+
+@numba.njit(numba.void(_BYTES, _LONGS, _LONGS, _INTS, _OUT_BYTES, _OUT_BYTES), cache=True, nogil=True)
+def gather(  # noqa: PLR0917 - numba takes no keywords
+    data: Any, starts: Any, lengths: Any, ends: Any, validity: Any, gathered: Any
+) -> None:
+    """Copies spans one behind the other; `ends` begins with 0 and has one entry more, `validity` is zeroed."""
+    written = 0
+    ends[0] = 0
+    for number in range(starts.shape[0]):
+        length = lengths[number]
+        if length >= 0:
+            validity[number >> 3] |= np.uint8(1 << (number & 7))
+            _copy(gathered, written, data, starts[number], length)  # type: ignore[call-arg]
+            written += length
+        ends[number + 1] = written

@@ -1,0 +1,195 @@
+"""Finds the batches of a part of a log and reads their headers; records are not decoded here."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from crc32c import crc32c
+from numpy.lib.stride_tricks import sliding_window_view
+
+from tiergate_client.records.batch_format import (
+    CHECKSUMMED_FROM,
+    CODEC_MASK,
+    CONTROL,
+    HAS_DELETE_HORIZON,
+    HEADER_BYTES,
+    HEADER_DTYPE,
+    LENGTH_AT,
+    LENGTH_ENDS_AT,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MAGIC_AT,
+    TRANSACTIONAL,
+    Codec,
+    TimestampType,
+)
+from tiergate_client.records.control_records import control_type
+from tiergate_client.records.defects import BatchDefect
+
+_LENGTH_TO_MAGIC: Final = struct.Struct(">i4xb")
+_MIN_LENGTH: Final = HEADER_BYTES - LENGTH_ENDS_AT
+_LEGACY_MIN_LENGTH: Final = 14
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """One batch: where it is, which offsets it spans, who wrote it. Compaction keeps the span when records go."""
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    attributes: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    control_type: int | None
+    """Of a control batch with a record; see ControlType."""
+
+    @property
+    def codec(self) -> Codec:
+        return Codec(self.attributes & CODEC_MASK)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on tombstones may go. It stands in the base timestamp; timestamps of records count from there."""
+        return self.base_timestamp_ms if self.attributes & HAS_DELETE_HORIZON else None
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedBatches:
+    """The whole batches at the beginning of a buffer, up to the first defect or to a batch that is cut."""
+
+    buffer: memoryview
+    base_position: int
+    """Where the buffer begins in its segment: positions of headers and errors count from the segment's beginning."""
+    starts: npt.NDArray[np.int64]
+    """Where in the buffer each batch begins."""
+    fields: npt.NDArray[Any]
+    """The headers, as HEADER_DTYPE."""
+    end_position: int
+    """Where the last whole batch ends: a reader of a stream goes on from there."""
+    defect: BatchDefect | None
+    """What follows the batches, when that is no batch."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __iter__(self) -> Iterator[BatchHeader]:
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, number: int) -> BatchHeader:
+        start = int(self.starts[number])
+        header = dict(zip(HEADER_DTYPE.names or (), self.fields[number].item(), strict=True))
+        size = header.pop("length") + LENGTH_ENDS_AT
+        body = self.buffer[start + HEADER_BYTES : start + size]
+        del header["magic"], header["crc32c"]
+        return BatchHeader(
+            position=start + self.base_position,
+            size_bytes=size,
+            last_offset=header["base_offset"] + header.pop("last_offset_delta"),
+            control_type=control_type(body) if header["attributes"] & CONTROL else None,
+            **header,
+        )
+
+    def position(self, number: int) -> int:
+        """Where in the segment a batch begins."""
+        return int(self.starts[number]) + self.base_position
+
+    def wrong_checksums(self) -> Iterator[bool]:
+        """Of each batch in turn; a log has up to millions of them, hence few steps."""
+        ends = self.starts + self.fields["length"] + LENGTH_ENDS_AT
+        spans = zip(self.starts.tolist(), ends.tolist(), self.fields["crc32c"].tolist(), strict=True)
+        return (crc32c(self.buffer[start + CHECKSUMMED_FROM : end]) != said for start, end, said in spans)
+
+
+def scan_batches(
+    buffer: bytes | bytearray | memoryview, *, base_position: int = 0, is_whole: bool = False
+) -> ScannedBatches:
+    """Headers are checked for sense, not against checksums. Never raises: see `defect`.
+
+    `is_whole` says that the buffer ends where its segment ends; a batch that is cut is then a defect.
+    """
+    view = memoryview(buffer).cast("B")
+    starts, end, defect = _batch_starts(view, base_position)
+    if defect is None and is_whole and end < len(view):
+        defect = BatchDefect(end + base_position, f"only {len(view) - end} of its bytes are there")
+    found = np.array(starts, dtype=np.int64)
+    content = np.frombuffer(view, dtype=np.uint8)
+    headers = sliding_window_view(content, HEADER_BYTES)[found] if starts else np.empty((0, HEADER_BYTES), np.uint8)
+    fields = headers.view(HEADER_DTYPE)[:, 0]
+    first_bad = _first_without_sense(fields)
+    if first_bad is not None:
+        end = starts[first_bad]
+        defect = BatchDefect(end + base_position, _what_makes_no_sense(fields[first_bad]))
+        found, fields = found[:first_bad], fields[:first_bad]
+    return ScannedBatches(view, base_position, found, fields, end + base_position, defect)
+
+
+def _batch_starts(view: memoryview, base_position: int) -> tuple[list[int], int, BatchDefect | None]:
+    starts: list[int] = []
+    position, end = 0, len(view)
+    while position + MAGIC_AT < end:
+        length, magic = _LENGTH_TO_MAGIC.unpack_from(view, position + LENGTH_AT)
+        # The magic goes first: what follows it is laid out differently in other formats.
+        if magic != MAGIC or length < _MIN_LENGTH:
+            return starts, position, BatchDefect(position + base_position, _about_beginning(length, magic))
+        size = length + LENGTH_ENDS_AT
+        if size > end - position:
+            break
+        starts.append(position)
+        position += size
+    return starts, position, None
+
+
+def _about_beginning(length: int, magic: int) -> str:
+    if magic in (0, 1) and length >= _LEGACY_MIN_LENGTH:
+        return f"it has the old format {magic}, and only format {MAGIC} is read, which Kafka writes since 0.11"
+    if magic != MAGIC:
+        return f"its format is {magic}, and only format {MAGIC} is read"
+    return f"its length is {length}, and a header alone has {_MIN_LENGTH}"
+
+
+def _first_without_sense(fields: npt.NDArray[Any]) -> int | None:
+    count, delta = fields["record_count"], fields["last_offset_delta"].astype(np.int64)
+    is_bad = (
+        (fields["base_offset"] < 0)
+        | (delta < 0)
+        | (fields["base_offset"] > np.iinfo(np.int64).max - delta)
+        | (count < 0)
+        | (count > delta + 1)
+        | ((fields["attributes"] & CODEC_MASK) > max(Codec))
+        | ((count == 0) & (fields["length"] != _MIN_LENGTH))
+    )
+    return int(is_bad.argmax()) if is_bad.any() else None
+
+
+def _what_makes_no_sense(header: Any) -> str:
+    codec = int(header["attributes"]) & CODEC_MASK
+    if codec > max(Codec):
+        return f"its codec is {codec}, and the last one that is known is {max(Codec):d}"
+    return (
+        f"its header makes no sense (base offset {header['base_offset']}, last offset delta "
+        f"{header['last_offset_delta']}, {header['record_count']} records in {header['length']} bytes)"
+    )

@@ -1,0 +1,66 @@
+"""What an engine does, and which one is taken; how is theirs: `numba_engine.py` and `numpy_engine.py` behave alike."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tiergate_client.records.defects import RecordDefect
+
+EngineName: TypeAlias = Literal["numba", "numpy"]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Longs: TypeAlias = npt.NDArray[np.int64]
+
+BATCH_COLUMNS: Final = 8
+"""Of the table of batches: start and end of the records in the data, their count, base offset, last offset delta,
+base timestamp, max timestamp, and whether the max timestamp is every record's."""
+
+SPAN_ROWS: Final = 6
+"""Of the spans of records: start and length of the key, of the value, start and number of the headers; -1 is null."""
+
+HEADER_SPAN_ROWS: Final = 4
+"""Of the spans of headers: start and length of the key and of the value."""
+
+
+class Engine(Protocol):
+    """Loops over records. Arrays are the caller's, contiguous and of the right size; all may run without the GIL."""
+
+    def index_records(
+        self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs
+    ) -> tuple[int, RecordDefect]:
+        """Fills in offsets, timestamps and spans. The first batch with a defect, or (-1, NONE).
+
+        Sound are batches whose records fill their bytes exactly and whose offsets ascend within the batch.
+        """
+        ...
+
+    def index_headers(self, data: Bytes, spans: Longs, header_spans: Longs) -> None:
+        """Fills in the spans of the headers of sound records."""
+        ...
+
+    def gather(self, data: Bytes, starts: Longs, lengths: Longs) -> Any:
+        """The spans, which ascend, as an Arrow array of type binary."""
+        ...
+
+
+@cache
+def engine(name: EngineName | None = None) -> Engine:
+    """The compiled one where numba can be imported. Loading it for the first time on a machine compiles for seconds."""
+    if name == "numba":
+        return _numba_engine()
+    if name is None:
+        with suppress(ImportError):
+            return _numba_engine()
+    from tiergate_client.records.numpy_engine import NumpyEngine  # noqa: PLC0415 - needed where numba is missing only
+
+    return NumpyEngine()
+
+
+def _numba_engine() -> Engine:
+    from tiergate_client.records.numba_engine import NumbaEngine  # noqa: PLC0415 - numba is optional and slow to load
+
+    return NumbaEngine()

@@ -1,0 +1,33 @@
+"""The headers of records as an Arrow array of lists; where they stand in the bytes is the engine's to find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tiergate_client.records.columns import HEADERS_TYPE
+from tiergate_client.records.engines import HEADER_SPAN_ROWS, Bytes, Engine, Longs
+
+
+def headers_array(engine: Engine, data: Bytes, spans: Longs) -> Any:
+    """A record without headers has an empty list."""
+    ends = np.zeros(spans.shape[1] + 1, np.int32)
+    np.cumsum(spans[5], out=ends[1:])
+    header_spans = np.empty((HEADER_SPAN_ROWS, int(ends[-1])), np.int64)
+    engine.index_headers(data, spans, header_spans)
+    keys = _as_text(engine.gather(data, header_spans[0], header_spans[1]))
+    values = engine.gather(data, header_spans[2], header_spans[3])
+    structs = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type))
+    return pa.ListArray.from_arrays(pa.array(ends), structs, type=HEADERS_TYPE)
+
+
+def _as_text(keys: Any) -> Any:
+    """What is not UTF-8 is replaced, as Kafka's consumer does."""
+    text = keys.view(pa.string())
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
+    return text

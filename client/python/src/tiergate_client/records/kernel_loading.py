@@ -1,0 +1,62 @@
+"""Loads the compiled loops from a file whose place is the same in every process, so that numba's cache is found again.
+
+From an installed package they are imported as ever. A package that came as a zip has another path in each application:
+the one file that is compiled is then copied to the user's cache, by its content, and imported from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, Final
+
+_MODULE: Final = "tiergate_client.records._kernels"
+
+
+def load_kernels() -> Any:
+    """The module `_kernels`. Raises ImportError where numba is missing."""
+    found = find_spec(_MODULE)
+    if found is None or found.origin is None or Path(found.origin).is_file() or _MODULE in sys.modules:
+        return import_module(_MODULE)
+    source: bytes = found.loader.get_data(found.origin)  # type: ignore[union-attr] # a zip's loader has it
+    spec = spec_from_file_location(_MODULE, _copied(source))
+    assert spec is not None  # noqa: S101 - for the type checker: the name ends in .py
+    assert spec.loader is not None  # noqa: S101
+    module = module_from_spec(spec)
+    sys.modules[_MODULE] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[_MODULE]
+        raise
+    return module
+
+
+def _copied(source: bytes) -> Path:
+    name = f"kernels-{hashlib.sha256(source).hexdigest()[:16]}"
+    try:
+        return _written(_cache_home() / "tiergate" / name, source)
+    except (OSError, RuntimeError):  # no home, or one that can not be written: compiled again in every process
+        return _written(Path(tempfile.mkdtemp(prefix="tiergate-kernels-")), source)
+
+
+def _written(directory: Path, source: bytes) -> Path:
+    """The file is run as code: what is there counts only if it is the very same. Other processes may do this too."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = directory / "_kernels.py"
+    if not path.exists() or path.read_bytes() != source:
+        handle, unfinished = tempfile.mkstemp(dir=directory)
+        with os.fdopen(handle, "wb") as file:
+            file.write(source)
+        Path(unfinished).replace(path)
+    return path
+
+
+def _cache_home() -> Path:
+    configured = os.environ.get("XDG_CACHE_HOME")
+    return Path(configured) if configured else Path.home() / ".cache"

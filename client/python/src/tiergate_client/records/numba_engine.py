@@ -1,0 +1,38 @@
+"""The engine that numba compiles: the loops are in `_kernels.py`, memory is allocated here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tiergate_client.records.defects import RecordDefect
+from tiergate_client.records.engines import Bytes, Longs
+from tiergate_client.records.kernel_loading import load_kernels
+
+
+class NumbaEngine:
+    """Implements Engine; the GIL is released while records are walked and copied."""
+
+    def __init__(self) -> None:
+        self._kernels = load_kernels()
+
+    def index_records(
+        self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs
+    ) -> tuple[int, RecordDefect]:
+        batch, defect = self._kernels.index_records(data, batches, offsets, timestamps, spans)
+        return batch, RecordDefect(defect)
+
+    def index_headers(self, data: Bytes, spans: Longs, header_spans: Longs) -> None:
+        self._kernels.index_headers(data, spans, header_spans)
+
+    def gather(self, data: Bytes, starts: Longs, lengths: Longs) -> Any:
+        count = len(starts)
+        null_count = int(np.count_nonzero(lengths < 0))
+        ends = np.empty(count + 1, np.int32)
+        validity = np.zeros((count + 7) // 8, np.uint8)
+        gathered = np.empty(int(lengths.sum()) + null_count, np.uint8)
+        self._kernels.gather(data, starts, lengths, ends, validity, gathered)
+        buffers = [pa.py_buffer(validity) if null_count else None, pa.py_buffer(ends), pa.py_buffer(gathered)]
+        return pa.Array.from_buffers(pa.binary(), count, buffers, null_count)
