@@ -66,7 +66,7 @@ ABORTED = {("copied", "complete", "whole"), ("conflict", "aborted", "absent"), (
 DELETED_TWICE = {(copied, "deleted", "deleted", state) for copied, _, state in DELETED}
 DELETED_AND_ABORTED = {
     *((copied, "deleted", "aborted", state) for copied, _, state in DELETED),
-    ("copied", "deleted", "complete", "absent"),
+    *(("copied", "deleted", "complete", state) for state in ("absent", "whole")),  # deleted later, or before it began
 }
 SAME_DELETED = {
     ("copied", "copied", "deleted", "whole"),
