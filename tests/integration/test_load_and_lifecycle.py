@@ -120,6 +120,23 @@ def test_topic_leaves_uploads_to_other_topics(tmp_path: Path) -> None:
             upload.finish()
 
 
+def test_indexes_of_uploads_in_flight_are_bounded_together(tmp_path: Path) -> None:
+    with (
+        running_planes(tmp_path, segments__limits__upload_index_bytes="1000") as planes,
+        channel_to(planes.segments.address) as channel,
+        connect(planes.target) as tiergate,
+    ):
+        stub = storage_pb2_grpc.RemoteStorageServiceStub(channel)
+        held = make_metadata(topic="first")
+        upload = HeldUpload(channel, held, make_data(index_bytes=300))
+        wait_until(lambda: any(tiergate.storage.list_uploads(held.partition)))
+        second = upload_messages(make_metadata(topic="second"), make_data(index_bytes=300))
+        details = refused(lambda: stub.CopySegment(iter(second), timeout=TIMEOUT_S), EXHAUSTED, "LIMIT_EXCEEDED")
+        assert details == {"limit": "upload_index_bytes", "value": "1000"}
+        upload.finish()
+        tiergate.storage.copy_segment(make_metadata(topic="second"), make_data(index_bytes=300))
+
+
 def test_cancelled_upload_stores_nothing_and_frees_its_place(tmp_path: Path) -> None:
     with running_planes(tmp_path, segments__limits__uploads="1", segments__metrics="127.0.0.1:0") as planes:
         metadata = make_metadata()
