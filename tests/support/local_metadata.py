@@ -82,9 +82,10 @@ class LocalMetadata(RemoteLogMetadata):
     def find_segment(
         self, partition: TopicIdPartition, *, leader_epoch: int, offset: int
     ) -> RemoteLogSegmentMetadata | None:
-        return self._answer(
+        found = self._answer(
             self.manager.find_segment(partition, leader_epoch=leader_epoch, offset=offset, terms=self._terms)
         )
+        return None if found is None else found.value()
 
     def find_segments(
         self, questions: Sequence[SegmentQuestion]

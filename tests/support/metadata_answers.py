@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from support.metadata_histories import EPOCHS, OFFSETS, SEGMENT_IDS
-from tiergate_client.values import TopicIdPartition
+from tiergate_client.values import RemoteLogSegmentMetadata, TopicIdPartition
+from tiergate_server.metadata.packed_segment import PackedSegment
 from tiergate_server.metadata.state import MetadataState
 
 
@@ -35,7 +36,14 @@ def _answers(state: MetadataState, partitions: Sequence[TopicIdPartition]) -> It
             yield f"highest of {partition} {epoch}", state.highest_offset(partition, leader_epoch=epoch)
             yield f"size of {partition} {epoch}", state.log_size(partition, leader_epoch=epoch)
             for offset in range(-2, OFFSETS[-1] + 3):
-                found = state.find(partition, leader_epoch=epoch, offset=offset)
-                yield f"find in {partition} {epoch} {offset}", found
+                yield (
+                    f"find in {partition} {epoch} {offset}",
+                    found_value(state.find(partition, leader_epoch=epoch, offset=offset)),
+                )
                 found = state.find_next_with_txn_index(partition, leader_epoch=epoch, offset=offset)
                 yield f"transaction index in {partition} {epoch} {offset}", found
+
+
+def found_value(found: PackedSegment | None) -> RemoteLogSegmentMetadata | None:
+    """What a lookup found, as the value that was put in."""
+    return None if found is None else found.value()

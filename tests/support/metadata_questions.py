@@ -83,7 +83,7 @@ async def our_answer(manager: MetadataManager, question: PartitionQuestion, term
             "highest_offset": highest,
             "size_bytes": size_bytes,
             "segments": await _listed(manager, partition, epoch, terms),
-            "found": [_or_none(segment) for segment, _ in found],
+            "found": [_or_none(None if segment is None else segment.value()) for segment, _ in found],
             "next_with_transaction_index": [_or_none(segment) for segment, _ in following],
         }
     return {"segments": await _listed(manager, partition, None, terms), "epochs": epochs}

@@ -155,3 +155,10 @@ def test_manifest_that_names_a_file_twice_is_refused() -> None:
         message.files.add(file=types_pb2.SEGMENT_FILE_LOG)
     with pytest.raises(InvalidField, match="log is named twice"):
         conversions.manifest_from_proto(message, "manifest")
+
+
+def test_token_that_names_many_partitions_is_read_but_not_remembered() -> None:
+    token = ConsistencyToken(LogId.random(), dict.fromkeys(range(50), 5))
+    remembered = conversions._token_of.cache_info().currsize
+    assert conversions.token_from_proto(conversions.token_to_proto(token)) == token
+    assert conversions._token_of.cache_info().currsize == remembered

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from support.metadata_answers import found_value
 from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.ids import SegmentId, TopicId
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState, TopicIdPartition
@@ -47,7 +48,7 @@ def delete(cache: PartitionCache, metadata: RemoteLogSegmentMetadata) -> None:
 
 
 def found(cache: PartitionCache, leader_epoch: int, offset: int) -> SegmentId | None:
-    metadata = cache.find(leader_epoch=leader_epoch, offset=offset)
+    metadata = found_value(cache.find(leader_epoch=leader_epoch, offset=offset))
     return None if metadata is None else metadata.segment_id
 
 

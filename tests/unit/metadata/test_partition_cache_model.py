@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.metadata.cache_scenarios import PARTITION
 
+from support.metadata_answers import found_value
 from support.metadata_histories import EPOCHS, OFFSETS, SegmentEvent, segment_events
 from support.metadata_model import PartitionModel
 from tiergate_client.values import RemoteLogSegmentMetadata
@@ -28,7 +29,7 @@ def assert_same_answers(cache: PackedPartitionCache, model: PartitionModel) -> N
         assert cache.highest_offset(leader_epoch=epoch) == model.highest(epoch)
         assert cache.log_size(leader_epoch=epoch) == model.size(epoch)
         for offset in range(-2, OFFSETS[-1] + 3):
-            assert cache.find(leader_epoch=epoch, offset=offset) == model.lookup(epoch, offset)
+            assert found_value(cache.find(leader_epoch=epoch, offset=offset)) == model.lookup(epoch, offset)
             with_index = cache.find_next_with_txn_index(leader_epoch=epoch, offset=offset)
             assert with_index == model.next_with_txn_index(epoch, offset)
     for listed_epoch in (None, *EPOCHS):

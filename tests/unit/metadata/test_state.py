@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from unit.metadata.cache_scenarios import PARTITION, segment
 
+from support.metadata_answers import found_value
 from tiergate_client.ids import SegmentId, TopicId
 from tiergate_client.values import (
     PartitionDeleteState,
@@ -62,7 +63,7 @@ def test_segment_is_answered_by_every_question(state: MetadataState) -> None:
     finished = finish(state, segment(1, 0, 100))
     assert state.segment(PARTITION, finished.segment_id) == finished
     assert state.search(finished.segment_id) == finished
-    assert state.find(PARTITION, leader_epoch=0, offset=100) == finished
+    assert found_value(state.find(PARTITION, leader_epoch=0, offset=100)) == finished
     assert state.find(PARTITION, leader_epoch=0, offset=101) is None
     assert state.highest_offset(PARTITION, leader_epoch=0) == 100
     assert state.segments_after(PARTITION, leader_epoch=0, after=None, limit=10) == [finished]
@@ -85,8 +86,8 @@ def test_partitions_do_not_see_each_other(state: MetadataState) -> None:
     elsewhere = finish(state, in_partition(segment(2, 0, 100), other_number))
     for partition in (other_number, other_topic):
         assert state.segment(partition, finished.segment_id) is None
-    assert state.find(PARTITION, leader_epoch=0, offset=5) == finished
-    assert state.find(other_number, leader_epoch=0, offset=5) == elsewhere
+    assert found_value(state.find(PARTITION, leader_epoch=0, offset=5)) == finished
+    assert found_value(state.find(other_number, leader_epoch=0, offset=5)) == elsewhere
     assert state.find(other_topic, leader_epoch=0, offset=5) is None
     assert state.search(elsewhere.segment_id) == elsewhere
 
@@ -117,7 +118,7 @@ def test_partition_delete_states_are_kept_as_they_come(
     for each in (first, second):
         assert state.apply(RemotePartitionDeleteMetadata(PARTITION, each)) == Applied()
         assert state.partition_delete_state(PARTITION) is each
-    assert state.find(PARTITION, leader_epoch=0, offset=5) == finished
+    assert found_value(state.find(PARTITION, leader_epoch=0, offset=5)) == finished
 
 
 @pytest.mark.parametrize("before", [[], [MARKED], [STARTED], [MARKED, STARTED]])
@@ -152,7 +153,7 @@ def test_event_after_a_finished_partition_delete_meets_an_empty_partition(state:
     state.apply(RemotePartitionDeleteMetadata(PARTITION, FINISHED))
     assert state.apply(subject.step(SegmentState.DELETE_STARTED, event_timestamp_ms=8)) == UnknownSegment()
     again = finish(state, segment(2, 0, 50))
-    assert state.find(PARTITION, leader_epoch=0, offset=5) == again
+    assert found_value(state.find(PARTITION, leader_epoch=0, offset=5)) == again
     assert state.log_size(PARTITION, leader_epoch=0) == 1002
     assert state.is_deleted(PARTITION)
     assert known_partitions(state) == [PARTITION]

@@ -181,5 +181,5 @@ DEADLINES = grpc.method_handlers_generic_handler(
 def test_work_behind_a_call_knows_how_long_its_caller_waits() -> None:
     with guarded_server(DEADLINES) as channel:
         call: Any = channel.unary_stream("/test.Deadlines/Tell")
-        for timeout_s in (1000, 50):
+        for timeout_s in (900, 50):  # from 1000 s on, gRPC sends tens of seconds
             assert all(timeout_s - 20 < float(remaining) < timeout_s + 1 for remaining in call(b"", timeout=timeout_s))

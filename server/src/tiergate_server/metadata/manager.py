@@ -139,7 +139,8 @@ class MetadataManager:
 
     async def find_segment(
         self, partition: TopicIdPartition, *, leader_epoch: int, offset: int, terms: CallTerms
-    ) -> tuple[RemoteLogSegmentMetadata | None, ConsistencyToken]:
+    ) -> tuple[PackedSegment | None, ConsistencyToken]:
+        """The segment is as it is kept: to build its value takes as long as to find it."""
         homes = [self._home(partition)]
         await self.replica.settle(homes, terms)
         found = self.replica.state(homes[0]).find(partition, leader_epoch=leader_epoch, offset=offset)
@@ -162,7 +163,7 @@ class MetadataManager:
             except (Unavailable, DataLoss) as failure:
                 failures[home] = failure
         answers = [
-            states[home].find_packed(question.partition, leader_epoch=question.leader_epoch, offset=question.offset)
+            states[home].find(question.partition, leader_epoch=question.leader_epoch, offset=question.offset)
             if home in states
             else failures[home]
             for home, question in zip(homes, questions, strict=True)

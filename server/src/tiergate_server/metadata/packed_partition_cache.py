@@ -89,11 +89,7 @@ class PackedPartitionCache(PartitionCache):
         known = self._by_id.get(segment_id.raw)
         return None if known is None else packed_segment.state_of(known)
 
-    def find(self, *, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
-        found = self.find_packed(leader_epoch=leader_epoch, offset=offset)
-        return None if found is None else found.value()
-
-    def find_packed(self, *, leader_epoch: int, offset: int) -> PackedSegment | None:
+    def find(self, *, leader_epoch: int, offset: int) -> PackedSegment | None:
         raw_id = self._find(leader_epoch, offset)
         return None if raw_id is None else PackedSegment(self._partition, raw_id, self._by_id[raw_id])
 

@@ -72,12 +72,8 @@ class PartitionCache(ABC):
         """The state of a known segment, without building the rest of it."""
 
     @abstractmethod
-    def find(self, *, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
+    def find(self, *, leader_epoch: int, offset: int) -> PackedSegment | None:
         """The segment of the reference at `offset` or closest below it, unless the epoch ends there before `offset`."""
-
-    @abstractmethod
-    def find_packed(self, *, leader_epoch: int, offset: int) -> PackedSegment | None:
-        """What `find` finds, without building its value."""
 
     @abstractmethod
     def find_next_with_txn_index(self, *, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tiergate_client.errors import (
     CommitStateUnknown,
@@ -32,8 +32,7 @@ _LONGEST_PUBLISH_WAIT_S = 120.0
 _RETRY_AFTER_MS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class CallTerms:
+class CallTerms(NamedTuple):
     """What a caller brings along: how far its view of the log is, and how long it waits."""
 
     token: ConsistencyToken | None = None
@@ -57,8 +56,10 @@ class MetadataReplica:
 
     def token(self, homes: Iterable[int]) -> ConsistencyToken:
         """Says of an answer that was just made how far it has seen the log."""
-        hosted = (self.hosted[home] for home in homes if home in self.hosted)
-        return ConsistencyToken(self.log.log_id, {partition.number: partition.progress.applied for partition in hosted})
+        hosted = self.hosted
+        return ConsistencyToken(
+            self.log.log_id, {home: hosted[home].progress.applied for home in homes if home in hosted}
+        )
 
     async def settle(self, homes: Sequence[int], terms: CallTerms) -> None:
         """Returns when these metadata partitions are ready and as far as the caller's token."""

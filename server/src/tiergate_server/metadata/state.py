@@ -139,14 +139,9 @@ class MetadataState:
         found = (cache.segment(segment_id) for cache in self._caches.values())
         return next((metadata for metadata in found if metadata is not None), None)
 
-    def find(self, partition: TopicIdPartition, *, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
+    def find(self, partition: TopicIdPartition, *, leader_epoch: int, offset: int) -> PackedSegment | None:
         cache = self._caches.get(_key(partition))
         return None if cache is None else cache.find(leader_epoch=leader_epoch, offset=offset)
-
-    def find_packed(self, partition: TopicIdPartition, *, leader_epoch: int, offset: int) -> PackedSegment | None:
-        """What `find` finds, without building its value."""
-        cache = self._caches.get(_key(partition))
-        return None if cache is None else cache.find_packed(leader_epoch=leader_epoch, offset=offset)
 
     def find_next_with_txn_index(
         self, partition: TopicIdPartition, *, leader_epoch: int, offset: int

@@ -1,7 +1,7 @@
-"""What many lookups found, as messages: written straight from the form in which segments are kept.
+"""What lookups found, as messages: written straight from the form in which segments are kept.
 
 It must say what `write_metadata` says of the same segment, which a test holds it to; values are not built, since that
-takes longer than everything else about a lookup. Single segments go the plain way.
+takes longer than everything else about a lookup. What is listed goes the plain way.
 """
 
 from __future__ import annotations

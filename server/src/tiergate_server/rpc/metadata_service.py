@@ -18,7 +18,6 @@ from tiergate_client.conversions import (
     token_from_proto,
     token_to_proto,
     update_from_proto,
-    write_metadata,
 )
 from tiergate_client.ids import SegmentId
 from tiergate_client.integers import require_int64
@@ -27,7 +26,7 @@ from tiergate_server.metadata.manager_slot import ManagerSlot
 from tiergate_server.metadata.replica import CallTerms
 from tiergate_server.rpc import page_tokens
 from tiergate_server.rpc.deadlines import work_seconds
-from tiergate_server.rpc.found_segments import read_questions, write_answers
+from tiergate_server.rpc.found_segments import read_questions, write_answers, write_packed
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -82,7 +81,7 @@ class MetadataService(metadata_pb2_grpc.RemoteLogMetadataServiceServicer):
         )
         response = pb.FindSegmentResponse(token=token_to_proto(token))
         if segment is not None:
-            write_metadata(segment, response.segment)
+            write_packed(segment, response.segment)
         return response
 
     async def FindSegments(self, request: pb.FindSegmentsRequest, context: Context) -> pb.FindSegmentsResponse:
@@ -181,9 +180,8 @@ class MetadataService(metadata_pb2_grpc.RemoteLogMetadataServiceServicer):
 
 
 def _terms(token: types_pb2.ConsistencyToken, context: Context) -> CallTerms:
-    carries_token = bool(token.log_id or token.applied_offsets)
     return CallTerms(
-        token=token_from_proto(token) if carries_token else None,
+        token=token_from_proto(token) if token.ByteSize() else None,
         timeout_s=work_seconds(context.time_remaining()),
     )
 
