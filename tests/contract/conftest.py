@@ -10,10 +10,10 @@ import pytest
 
 from support.forgetful_disk import ForgetfulDisk
 from support.s3_server import Bucket
+from tiergate_client.clock import system_clock
 from tiergate_server.adapters.filesystem_store import FilesystemStore
 from tiergate_server.adapters.s3_settings import SMALLEST_PART_BYTES
 from tiergate_server.adapters.s3_store import S3Store
-from tiergate_server.clock import system_clock
 from tiergate_server.segments.object_store import ObjectStore
 
 StoreOpener = Callable[[], ObjectStore]

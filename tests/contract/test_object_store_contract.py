@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tiergate_server.clock import system_clock
+from tiergate_client.clock import system_clock
 from tiergate_server.segments.object_store import InvalidKey, ObjectNotFound, ObjectStore
 
 MIB = 1024 * 1024

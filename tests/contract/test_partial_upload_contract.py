@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from crc32c import crc32c
 
-from tiergate_server.clock import system_clock
+from tiergate_client.clock import system_clock
 from tiergate_server.segments.object_store import ObjectNotFound, ObjectStore, PartialGone, PartialUpload
 
 MIB = 1024 * 1024

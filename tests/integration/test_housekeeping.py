@@ -21,11 +21,11 @@ from support.segments import make_data, make_metadata, read_back
 from support.waiting import wait_until
 from support.watched_store import WatchedStore
 from tiergate_client import RemoteLogSegmentMetadata, SegmentState, Tiergate, TopicId, TopicIdPartition, connect
+from tiergate_client.clock import system_clock
 from tiergate_client.ids import LogId
 from tiergate_client.segment_files import BLOCK_BYTES
 from tiergate_server.adapters.filesystem_store import FilesystemStore
 from tiergate_server.adapters.s3_store import S3Store
-from tiergate_server.clock import system_clock
 from tiergate_server.segments.garbage_collection import GarbageCollection
 from tiergate_server.segments.object_store import ObjectStore
 from tiergate_server.segments.store_layout import MARKER_KEY

@@ -16,11 +16,11 @@ from support.s3_behind_proxy import store_behind
 from support.s3_proxy import Fault, LoseAnswer, Refuse, Reset, Rule, Stall, once
 from support.s3_server import Bucket
 from support.waiting import wait_until
+from tiergate_client.clock import system_clock
 from tiergate_client.errors import BackendThrottled, StorageUnavailable
 from tiergate_server.adapters.s3_partial import S3PartialHandle
 from tiergate_server.adapters.s3_settings import SMALLEST_PART_BYTES, S3Settings
 from tiergate_server.adapters.s3_store import S3Store
-from tiergate_server.clock import system_clock
 from tiergate_server.segments.call_deadline import call_deadline
 from tiergate_server.segments.object_store import PartialGone, PartialUpload
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.kafka_jars import run_kafka_tool
-from tiergate_server.kafka_files.partition_directory import PartitionDirectory
+from tiergate_client.local_log.partition_directory import PartitionDirectory
 from tiergate_server.kafka_files.sample import SamplePartition, write_sample
 
 _BATCH = re.compile(

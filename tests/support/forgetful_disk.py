@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from tiergate_client.clock import Clock
 from tiergate_server.adapters.disk import DirectoryEntry, Disk
-from tiergate_server.clock import Clock
 
 
 class PowerCut(BaseException):

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from support.in_process_tiergate import InProcessTiergate
+from tiergate_client.local_log.partition_directory import PartitionDirectory
+from tiergate_client.segment_lifecycle import copy_segment
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
-from tiergate_server.cli.lifecycle import copy_segment
-from tiergate_server.kafka_files.partition_directory import PartitionDirectory
 from tiergate_server.kafka_files.sample import SamplePartition
 
 

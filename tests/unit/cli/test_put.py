@@ -15,9 +15,9 @@ from support.in_process_tiergate import InProcessTiergate
 from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.errors import BackendThrottled, InvalidTransition, StorageUnavailable, Unavailable
 from tiergate_client.ids import TopicId
+from tiergate_client.local_log.partition_directory import PartitionDirectory
 from tiergate_client.segment_files import SegmentFile
 from tiergate_client.values import SegmentState, TopicIdPartition
-from tiergate_server.kafka_files.partition_directory import PartitionDirectory
 from tiergate_server.kafka_files.sample import SamplePartition, write_sample
 
 

@@ -9,9 +9,9 @@ from unit.cli.conftest import Cli
 
 from support.in_process_tiergate import InProcessTiergate
 from support.segments import breaking
+from tiergate_client.local_log.partition_directory import PartitionDirectory
 from tiergate_client.segment_files import BLOCK_BYTES
 from tiergate_client.values import RemoteLogSegmentMetadata
-from tiergate_server.kafka_files.partition_directory import PartitionDirectory
 from tiergate_server.kafka_files.sample import SamplePartition, write_sample
 
 

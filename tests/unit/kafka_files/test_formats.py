@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tiergate_client.errors import InvalidField
 from tiergate_client.ids import TopicId
-from tiergate_server.kafka_files import names, partition_metadata
+from tiergate_client.local_log import names, partition_metadata
 from tiergate_server.kafka_files.indexes import AbortedTransaction, encode_offset_entry, encode_time_entry
 from tiergate_server.kafka_files.producer_snapshots import ProducerState, encode_snapshot
 from tiergate_server.kafka_files.record_batches import Record, encode_batch, encode_transaction_marker, varint

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiergate_client.epochs import LeaderEpochs
-from tiergate_server.kafka_files.partition_directory import PartitionDirectory
+from tiergate_client.local_log.partition_directory import PartitionDirectory
 from tiergate_server.kafka_files.sample import SMALLEST_SEGMENT_BYTES, write_sample
 from tiergate_server.kafka_files.segment_writer import INDEX_INTERVAL_BYTES
 

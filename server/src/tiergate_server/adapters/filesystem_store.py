@@ -17,6 +17,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
+from tiergate_client.clock import Clock, system_clock
 from tiergate_client.errors import StorageUnavailable
 from tiergate_client.segment_files import BLOCK_BYTES
 from tiergate_server.adapters.disk import Disk, OsDisk
@@ -26,7 +27,6 @@ from tiergate_server.adapters.filesystem_objects import FileReader, FileUpload, 
 from tiergate_server.adapters.filesystem_partial import FilePartial, matching_bytes
 from tiergate_server.adapters.filesystem_tree import FileTree
 from tiergate_server.adapters.object_keys import key_names
-from tiergate_server.clock import Clock, system_clock
 from tiergate_server.segments.object_store import (
     InvalidKey,
     ObjectInfo,

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tiergate_client import errors
+from tiergate_client.local_log.partition_directory import UnreadablePartitionDirectory
 from tiergate_server.cli.connection import OutOfReach
-from tiergate_server.kafka_files.partition_directory import UnreadablePartitionDirectory
 from tiergate_server.supervisor import EXIT_CONFIG
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from tiergate_client.clock import system_clock
 from tiergate_client.errors import TiergateError
 from tiergate_server.cli.connection import Tiergate, connected
 from tiergate_server.cli.console import counted
@@ -20,7 +21,6 @@ from tiergate_server.cli.notices import warn
 from tiergate_server.cli.segment_stores import load, opened_stores
 from tiergate_server.cli.server_options import Assignments, ConfigFile, DataDirectory, ServerOptions
 from tiergate_server.cli.session import Output, OutputFormat, print_json, session_of
-from tiergate_server.clock import system_clock
 from tiergate_server.segments.garbage_collection import GarbageCollection, GarbageReport
 from tiergate_server.segments.object_store import ObjectStore
 from tiergate_server.segments.store_marker import StoreMarkerV1, bind

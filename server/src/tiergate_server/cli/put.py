@@ -8,21 +8,21 @@ from typing import Annotated
 
 import typer
 
+from tiergate_client.clock import system_clock
 from tiergate_client.errors import TiergateError
 from tiergate_client.ids import TopicId
+from tiergate_client.local_log.local_segment import LocalSegment
+from tiergate_client.local_log.partition_directory import PartitionDirectory
+from tiergate_client.segment_lifecycle import copy_segment, find_begun_copy, find_finished_copies
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
 from tiergate_server.cli.connection import Tiergate, connected
 from tiergate_server.cli.console import stdout_console
-from tiergate_server.cli.lifecycle import copy_segment, find_begun_copy, find_finished_copies
 from tiergate_server.cli.put_outcome import PutOutcome
 from tiergate_server.cli.put_report import PutReport, put_report
 from tiergate_server.cli.put_termination import terminated_like_interrupted
 from tiergate_server.cli.put_topic_names import refuse_other_names
 from tiergate_server.cli.put_warnings import about_other_content, about_unfinished
 from tiergate_server.cli.session import Output, OutputFormat, print_json, session_of
-from tiergate_server.clock import system_clock
-from tiergate_server.kafka_files.local_segment import LocalSegment
-from tiergate_server.kafka_files.partition_directory import PartitionDirectory
 
 
 def put(

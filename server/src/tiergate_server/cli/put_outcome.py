@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tiergate_client.local_log.local_segment import LocalSegment
 from tiergate_client.values import RemoteLogSegmentMetadata
 from tiergate_server.cli.console import counted, size_text
 from tiergate_server.cli.documents import segment_document
-from tiergate_server.kafka_files.local_segment import LocalSegment
 
 _BYTES_PER_MB = 1_000_000
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tiergate_client.local_log.local_segment import LocalSegment
 from tiergate_server.cli.console import offsets_text, size_text, stdout_console
 from tiergate_server.cli.notices import warn
 from tiergate_server.cli.session import OutputFormat
 from tiergate_server.cli.transfers import transfer_progress
-from tiergate_server.kafka_files.local_segment import LocalSegment
 
 if TYPE_CHECKING:
     from rich.console import Console

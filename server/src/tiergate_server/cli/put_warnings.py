@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tiergate_client.local_log.local_segment import LocalSegment
 from tiergate_client.values import RemoteLogSegmentMetadata
 from tiergate_server.cli.console import counted, offsets_text
-from tiergate_server.kafka_files.local_segment import LocalSegment
 
 
 def about_unfinished(segment: LocalSegment, earlier: RemoteLogSegmentMetadata) -> str:

@@ -1,1 +1,1 @@
-"""The files of a Kafka partition directory: their formats, reading one, and making a sample of one."""
+"""Writes the files of a Kafka partition directory, for a sample of one. Reading one is `tiergate_client.local_log`."""

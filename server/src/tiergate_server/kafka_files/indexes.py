@@ -17,10 +17,6 @@ _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 _ABORTED_TRANSACTION = struct.Struct(">hqqqq")
 
-OFFSET_ENTRY_BYTES = _OFFSET_ENTRY.size
-TIME_ENTRY_BYTES = _TIME_ENTRY.size
-ABORTED_TRANSACTION_BYTES = _ABORTED_TRANSACTION.size
-
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:

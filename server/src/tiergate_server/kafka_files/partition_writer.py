@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tiergate_client.batch_layout import TRANSACTIONAL
 from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.ids import TopicId
-from tiergate_server.kafka_files import names, partition_metadata
+from tiergate_client.local_log import names, partition_metadata
 from tiergate_server.kafka_files.indexes import AbortedTransaction
 from tiergate_server.kafka_files.producer_snapshots import ProducerState, encode_snapshot
 from tiergate_server.kafka_files.record_batches import (
     ANONYMOUS,
-    TRANSACTIONAL,
     Batch,
     Producer,
     Record,

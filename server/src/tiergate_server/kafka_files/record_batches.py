@@ -18,15 +18,16 @@ from dataclasses import dataclass
 
 from crc32c import crc32c
 
+from tiergate_client.batch_layout import (
+    CHECKSUMMED_FROM,
+    CONTROL,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_ENDS_AT,
+    MAGIC,
+    TRANSACTIONAL,
+)
 from tiergate_client.varints import encode_varint
-
-HEADER = struct.Struct(">qiibIhiqqqhii")
-HEADER_BYTES = HEADER.size
-LENGTH_ENDS_AT = 12
-CHECKSUMMED_FROM = 21
-MAGIC = 2
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
-from tiergate_server.kafka_files import names
-from tiergate_server.kafka_files.batch_headers import NO_TIMESTAMP_MS
+from tiergate_client.local_log import names
+from tiergate_client.local_log.log_scan import NO_TIMESTAMP_MS
 from tiergate_server.kafka_files.indexes import AbortedTransaction, encode_offset_entry, encode_time_entry
 from tiergate_server.kafka_files.record_batches import Batch
 

@@ -12,9 +12,9 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator
 
+from tiergate_client.clock import Clock, system_clock
 from tiergate_client.errors import StorageUnavailable
 from tiergate_client.ids import LogId
-from tiergate_server.clock import Clock, system_clock
 from tiergate_server.metadata import snapshot_codec
 from tiergate_server.metadata.snapshot import MetadataSnapshot, SnapshotRefused
 from tiergate_server.segments.object_store import ObjectInfo, ObjectNotFound, ObjectStore

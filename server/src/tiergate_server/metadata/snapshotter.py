@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from tiergate_client.clock import Clock, system_clock
 from tiergate_client.errors import TiergateError
-from tiergate_server.clock import Clock, system_clock
 from tiergate_server.metadata.hosted_partition import HostedPartition
 from tiergate_server.metadata.log_follower import LogFollower
 from tiergate_server.metadata.snapshot import PartitionSnapshot, capture_in_steps

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tiergate_client.clock import Clock
 from tiergate_client.errors import SegmentConflict, StorageUnavailable, StoredDataCorrupt
 from tiergate_client.ids import SegmentId
 from tiergate_client.segment_files import SegmentManifest
-from tiergate_server.clock import Clock
 from tiergate_server.segments.manifest import SegmentManifestV1, TombstoneV1, decode_manifest
 from tiergate_server.segments.object_store import ObjectNotFound, ObjectStore
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from tiergate_client.clock import Clock
 from tiergate_client.errors import BackendThrottled, InvalidField, StorageUnavailable
 from tiergate_client.segment_files import SegmentFile, SegmentManifest
-from tiergate_server.clock import Clock
 from tiergate_server.segments.framed_json import frame, unframe
 from tiergate_server.segments.keys import SegmentKeys
 from tiergate_server.segments.manifest import SegmentManifestV1

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 
 from crc32c import crc32c
 
+from tiergate_client.clock import Clock, system_clock
 from tiergate_client.errors import (
     DeadlineExceeded,
     InvalidField,
@@ -50,7 +51,6 @@ from tiergate_client.stored_reads import (
 from tiergate_client.upload_progress import UploadKey, UploadProgress, UploadSummary
 from tiergate_client.values import RemoteLogSegmentMetadata, TopicIdPartition
 from tiergate_client.verification import VerificationProgress
-from tiergate_server.clock import Clock, system_clock
 from tiergate_server.segments.call_deadline import in_time, remaining_s
 from tiergate_server.segments.copy_session import DEFAULT_INDEX_BYTES, CopySession
 from tiergate_server.segments.custom_metadata import DEFAULT_STORE, CustomMetadataV1

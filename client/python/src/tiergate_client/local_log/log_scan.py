@@ -10,10 +10,9 @@ from typing import BinaryIO
 
 from crc32c import crc32c
 
-from tiergate_server.kafka_files.record_batches import CHECKSUMMED_FROM, HEADER_BYTES, LENGTH_ENDS_AT, MAGIC
+from tiergate_client.batch_layout import CHECKSUMMED_FROM, HEADER_BYTES, LENGTH_ENDS_AT, MAGIC, MAGIC_AT
 
-_MAGIC_AT = 16
-_SCANNED = struct.Struct(">qi5xI2xi8xq")  # the header's fields that are read here, see record_batches.py
+_SCANNED = struct.Struct(">qi5xI2xi8xq")  # the header's fields that are read here, see batch_layout.py
 # Not mapped: the pages of a mapped log of a gigabyte would count as memory of this process.
 _BUFFER_BYTES = 64 * 1024
 _PIECE_BYTES = 1024 * 1024
@@ -62,7 +61,7 @@ def _batches(log: BinaryIO, path: Path) -> Iterator[tuple[int, int, int, int]]:
             raise CorruptLog(
                 f"{path}: the batch at position {position} is cut: {left} bytes are left of its header; {RESTORE}"
             )
-        magic = header[_MAGIC_AT]
+        magic = header[MAGIC_AT]
         if magic != MAGIC:  # checked first: what follows is laid out differently in other versions
             raise CorruptLog(_about_magic(path, position, magic))
         base_offset, length, checksum, last_offset_delta, max_timestamp = _SCANNED.unpack_from(header)

@@ -10,7 +10,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiergate_server.kafka_files.batch_headers import CorruptLog, LogScan, scan_log
+from tiergate_client.local_log.log_scan import CorruptLog, LogScan, scan_log
 from tiergate_server.kafka_files.record_batches import Record, encode_batch
 
 BATCHES = [
@@ -113,7 +113,7 @@ def test_scan_of_a_large_log_takes_little_memory(tmp_path: Path) -> None:
     assert path.stat().st_size > 250 * 1024 * 1024
     script = (
         "import sys; from pathlib import Path\n"
-        "from tiergate_server.kafka_files.batch_headers import scan_log\n"
+        "from tiergate_client.local_log.log_scan import scan_log\n"
         "count = scan_log(Path(sys.argv[1])).batch_count\n"
         "status = Path('/proc/self/status').read_text()\n"  # ru_maxrss would count what the parent had at the fork
         "print(count, status.partition('VmHWM:')[2].split()[0])\n"

@@ -8,14 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Protocol
 
+from tiergate_client.clock import Clock
 from tiergate_client.errors import SegmentConflict, SegmentNotFound, TiergateError
+from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage
+from tiergate_client.local_log.local_segment import LocalSegment
 from tiergate_client.segment_data import LogSegmentData, SegmentChunk
 from tiergate_client.segment_files import FileChecksum, SegmentFile
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
-from tiergate_server.cli.connection import Tiergate
-from tiergate_server.clock import Clock
-from tiergate_server.kafka_files.local_segment import LocalSegment
+
+
+class Tier(Protocol):
+    """What `connect` gives: both interfaces of one service."""
+
+    @property
+    def metadata(self) -> RemoteLogMetadata: ...
+
+    @property
+    def storage(self) -> RemoteStorage: ...
+
 
 Observer = Callable[[int], None]
 """Told how many bytes of a segment were sent so far; fewer than before when a copy begins again."""
@@ -30,7 +42,7 @@ class FinishedCopies:
 
 
 def find_finished_copies(
-    tiergate: Tiergate, segment: LocalSegment, finished: list[RemoteLogSegmentMetadata]
+    tiergate: Tier, segment: LocalSegment, finished: list[RemoteLogSegmentMetadata]
 ) -> FinishedCopies:
     local_log: FileChecksum | None = None
     others = []
@@ -49,7 +61,7 @@ def find_finished_copies(
 
 
 def find_begun_copy(
-    tiergate: Tiergate, segment: LocalSegment, unfinished: list[RemoteLogSegmentMetadata]
+    tiergate: Tier, segment: LocalSegment, unfinished: list[RemoteLogSegmentMetadata]
 ) -> RemoteLogSegmentMetadata | None:
     """A copy of exactly this content that was not finished, and of which the store has kept something."""
     for candidate in filter(segment.is_described_by, unfinished):
@@ -63,7 +75,7 @@ def find_begun_copy(
 
 
 def copy_segment(
-    tiergate: Tiergate,
+    tiergate: Tier,
     segment: LocalSegment,
     *,
     begun: RemoteLogSegmentMetadata | None,
@@ -93,16 +105,14 @@ def copy_segment(
     return started.updated_by(finish)
 
 
-def delete_segment(tiergate: Tiergate, metadata: RemoteLogSegmentMetadata, *, clock: Clock) -> None:
+def delete_segment(tiergate: Tier, metadata: RemoteLogSegmentMetadata, *, clock: Clock) -> None:
     """Deletes a segment in any state, also one whose deletion was begun before."""
     tiergate.metadata.update_segment(metadata.step(SegmentState.DELETE_STARTED, event_timestamp_ms=clock()))
     tiergate.storage.delete_segment(metadata)
     tiergate.metadata.update_segment(metadata.step(SegmentState.DELETE_FINISHED, event_timestamp_ms=clock()))
 
 
-def _clean_up(
-    tiergate: Tiergate, started: RemoteLogSegmentMetadata, *, clock: Clock, warn: Callable[[str], None]
-) -> None:
+def _clean_up(tiergate: Tier, started: RemoteLogSegmentMetadata, *, clock: Clock, warn: Callable[[str], None]) -> None:
     try:
         delete_segment(tiergate, started, clock=clock)
     except SegmentNotFound:

@@ -7,10 +7,10 @@ import pytest
 
 from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.ids import TopicId
+from tiergate_client.local_log import names
+from tiergate_client.local_log.partition_directory import PartitionDirectory, UnreadablePartitionDirectory
 from tiergate_client.segment_files import SegmentFile
 from tiergate_client.values import SegmentState
-from tiergate_server.kafka_files import names
-from tiergate_server.kafka_files.partition_directory import PartitionDirectory, UnreadablePartitionDirectory
 from tiergate_server.kafka_files.sample import SamplePartition, write_sample
 
 
@@ -165,6 +165,17 @@ def test_an_empty_log_is_refused_unless_it_is_the_active_one(directory: Path) ->
         UnreadablePartitionDirectory, match=rf"{rolled:020d}\.log is empty, .*; restore the file from another replica"
     ):
         read(directory)
+
+
+def test_a_segment_of_which_compaction_left_nothing_belongs_to_the_one_before_it(directory: Path) -> None:
+    first, emptied, following, *_ = bases(directory)
+    for suffix in (".log", ".index", ".timeindex"):
+        (directory / names.file_name(emptied, suffix)).write_bytes(b"")
+    opened = PartitionDirectory.open(directory)
+    assert opened.rolled_bounds[0] == (first, following - 1)
+    segment = next(opened.rolled_segments())
+    assert (segment.base_offset, segment.end_offset) == (first, following - 1)
+    assert segment.data.producer_snapshot == directory / names.file_name(following, ".snapshot")
 
 
 def test_a_log_with_a_damaged_record_is_refused_with_the_position(directory: Path) -> None:

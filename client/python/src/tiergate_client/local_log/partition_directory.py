@@ -13,18 +13,13 @@ from pathlib import Path
 from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.errors import InvalidField
 from tiergate_client.ids import TopicId
+from tiergate_client.local_log import names, partition_metadata
+from tiergate_client.local_log.local_segment import LocalSegment
+from tiergate_client.local_log.log_scan import RESTORE, CorruptLog, scan_log
 from tiergate_client.segment_data import LogSegmentData
 from tiergate_client.values import TopicIdPartition
-from tiergate_server.kafka_files import names, partition_metadata
-from tiergate_server.kafka_files.batch_headers import RESTORE, CorruptLog, scan_log
-from tiergate_server.kafka_files.indexes import ABORTED_TRANSACTION_BYTES, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
-from tiergate_server.kafka_files.local_segment import LocalSegment
 
-_ENTRY_BYTES = {
-    names.OFFSET_INDEX: OFFSET_ENTRY_BYTES,
-    names.TIME_INDEX: TIME_ENTRY_BYTES,
-    names.TXN_INDEX: ABORTED_TRANSACTION_BYTES,
-}
+_ENTRY_BYTES = {names.OFFSET_INDEX: 8, names.TIME_INDEX: 12, names.TXN_INDEX: 34}
 
 
 class UnreadablePartitionDirectory(Exception):
@@ -131,7 +126,13 @@ def _base_offsets(path: Path) -> tuple[int, ...]:
         )
         raise UnreadablePartitionDirectory(f"{path} holds no log segments{hint}")
     _refuse_indexes_without_log(path, files, set(found))
-    return found
+    return tuple(base for base in found if base == found[-1] or not _is_cleaned_away(path, base))
+
+
+def _is_cleaned_away(path: Path, base_offset: int) -> bool:
+    """Whether compaction left nothing of a segment but its files: its offsets then belong to the one before it."""
+    files = (path / names.file_name(base_offset, suffix) for suffix in (names.LOG, names.OFFSET_INDEX))
+    return all(file.is_file() and file.stat().st_size == 0 for file in files)
 
 
 def _refuse_indexes_without_log(path: Path, files: list[str], base_offsets: set[int]) -> None:
