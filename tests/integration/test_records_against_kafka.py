@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from support.kafka_jars import KafkaJarsMissing
 from support.kafka_oracle import running_oracle
 from support.kafka_records import KafkaRecords, Row
 from support.kafka_topics import KafkaTopics
+from support.made_rows import made_rows
 from support.slow_decoder import slow_rows_until_defect
 from support.waiting import wait_until
 from tiergate_client.errors import CorruptBatch
@@ -36,8 +36,6 @@ from tiergate_client.records.engines import EngineName
 
 ENGINES: tuple[EngineName, ...] = ("numba", "numpy")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
-_numbers = count()
 
 
 @pytest.fixture(scope="module")
@@ -63,28 +61,6 @@ def records(kafka_and_topics: tuple[KafkaRecords, KafkaTopics]) -> KafkaRecords:
 @pytest.fixture
 def topics(kafka_and_topics: tuple[KafkaRecords, KafkaTopics]) -> KafkaTopics:
     return kafka_and_topics[1]
-
-
-def made_rows(amount: int, *, keys: int = 50) -> list[Row]:
-    """Null, empty, small and large, with and without headers."""
-    random_numbers = random.Random(amount + next(_numbers))
-    sizes = (0, 1, 63, 64, 65, 200, 3000)
-
-    def content() -> bytes:
-        return random_numbers.randbytes(4) * (random_numbers.choice(sizes) // 4 + 1)
-
-    return [
-        {
-            "key": random_numbers.choice([None, b"", b"key-%d" % random_numbers.randrange(keys)]),
-            "value": random_numbers.choice([None, b"", content(), content(), content()]),
-            "timestamp": 1_700_000_000_000 + random_numbers.randrange(-(10**6), 10**6),
-            "headers": [
-                {"key": f"name-\xe9{number}", "value": random_numbers.choice([None, b"", content()])}
-                for number in range(random_numbers.choice([0, 0, 1, 3]))
-            ],
-        }
-        for _ in range(amount)
-    ]
 
 
 def decoded(logs: list[Path], engine: EngineName, **options: Any) -> list[Row]:
@@ -178,7 +154,7 @@ def test_committed_data_is_what_a_consumer_of_committed_data_is_given(
     aborted = [transaction for log in logs for transaction in _aborted(log)]
     assert len(aborted) == 4
     for engine in ENGINES:
-        assert decoded(logs, engine, keep=ReadCommitted(aborted).keeps) == expected
+        assert decoded(logs, engine, keep=ReadCommitted(aborted).kept) == expected
 
 
 def _aborted(log: Path) -> tuple[AbortedTransaction, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -19,13 +21,23 @@ def cached_directory(name: str, fill: Callable[[Path], None]) -> Path:
     directory = cache_home() / name
     if not directory.exists():
         directory.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=directory.parent))
-        try:
-            fill(unfinished)
-            unfinished.rename(directory)
-        except OSError:
-            if not directory.exists():  # else another run was faster, with the same content
-                raise
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+        with _alone(directory.with_name(f"{name}.lock")):
+            if not directory.exists():  # else another process was faster
+                _fill(directory, fill)
     return directory
+
+
+def _fill(directory: Path, fill: Callable[[Path], None]) -> None:
+    unfinished = Path(tempfile.mkdtemp(prefix=f"{directory.name}.", dir=directory.parent))
+    try:
+        fill(unfinished)
+        unfinished.rename(directory)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry
 from support.wire import channel_to
 from tiergate_server.metrics import RpcMetrics, SegmentsMetrics
 from tiergate_server.rpc.calls import CallLimits, ConcurrencyLimit
+from tiergate_server.rpc.record_metadata import CallersMetadata
+from tiergate_server.rpc.record_service import RecordService
 from tiergate_server.rpc.stalls import StallGuard
 from tiergate_server.rpc.storage_service import StorageService
 from tiergate_server.rpc.sync_guard import SyncGuard
@@ -40,6 +42,24 @@ def storage_service(storage: SegmentStorage, *, copy: Rates = NO_QUOTA, fetch: R
         chunk_bytes=2 * 1024 * 1024,
         page_size=10,
         batch_indexes=8,
+        message_bytes=4 * 1024 * 1024,
+        metrics=metrics,
+    )
+
+
+def record_service(storage: SegmentStorage) -> RecordService:
+    """One that reads splits; it was not told where the metadata plane is."""
+    metrics = SegmentsMetrics(CollectorRegistry())
+    return RecordService(
+        SegmentVolumes.of(storage),
+        metadata=CallersMetadata(None, address=""),
+        reads=ConcurrencyLimit("record_reads", 4),
+        throttle=Throttle(
+            copy=Quota("copy", NO_QUOTA, monotonic_s=time.monotonic, sleep=time.sleep),
+            fetch=Quota("fetch", NO_QUOTA, monotonic_s=time.monotonic, sleep=time.sleep, longest_wait_s=1),
+            metrics=metrics,
+        ),
+        chunk_bytes=1024 * 1024,
         message_bytes=4 * 1024 * 1024,
         metrics=metrics,
     )

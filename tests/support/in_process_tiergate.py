@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from support.in_process_records import InProcessRecords
 from support.local_metadata import LocalMetadata
 from tiergate_client import Assignment, HostedPartition, LogId, TakenSnapshot, TopicId
 from tiergate_client.errors import TiergateError, Unavailable
@@ -115,6 +116,11 @@ class InProcessTiergate:
     def storage(self) -> RemoteStorage:
         self._require("segments")
         return self.watched_storage
+
+    @property
+    def records(self) -> InProcessRecords:
+        self._require("segments")
+        return InProcessRecords(self.watched_metadata, self.watched_storage)
 
     @property
     def admin(self) -> ScriptedAdmin:

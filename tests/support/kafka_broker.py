@@ -180,10 +180,12 @@ class KafkaBroker:
 
 
 @contextmanager
-def running_broker(directory: Path, *, secure: bool = False, **settings: str) -> Iterator[KafkaBroker]:
+def running_broker(
+    directory: Path, *, secure: bool = False, jvm_options: Sequence[str] = _JVM_OPTIONS, **settings: str
+) -> Iterator[KafkaBroker]:
     """One broker; underscores in the names of settings stand for dots."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    broker = KafkaBroker(directory, settings=named, secure=secure)
+    broker = KafkaBroker(directory, settings=named, secure=secure, jvm_options=jvm_options)
     try:
         broker.start()
         yield broker

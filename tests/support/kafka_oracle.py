@@ -37,12 +37,13 @@ _COMPILE_TIMEOUT_S = 100
 
 
 class KafkaOracle:
-    """Commands are answered one by one; threads that share it must not ask at the same time."""
+    """Commands are answered one by one; threads that share it wait for each other."""
 
     def __init__(self, process: subprocess.Popen[str], log_file: Path) -> None:
         self._process = process
         self._log_file = log_file
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._turn = threading.Lock()
         assert process.stdin is not None
         assert process.stdout is not None
         self._commands = process.stdin
@@ -63,12 +64,14 @@ class KafkaOracle:
         return answered
 
     def ask(self, command: str, **arguments: object) -> Any:
-        self._commands.write(json.dumps({"command": command, **arguments}) + "\n")
-        self._commands.flush()
-        try:
-            line = self._answers.get(timeout=_ANSWER_TIMEOUT_S)
-        except queue.Empty:
-            raise AssertionError(f"Kafka's classes did not answer {command}; their log ends:\n{self._log()}") from None
+        with self._turn:
+            self._commands.write(json.dumps({"command": command, **arguments}) + "\n")
+            self._commands.flush()
+            try:
+                line = self._answers.get(timeout=_ANSWER_TIMEOUT_S)
+            except queue.Empty:
+                log = self._log()
+                raise AssertionError(f"Kafka's classes did not answer {command}; their log ends:\n{log}") from None
         answer = json.loads(line) if line else {"error": "the JVM ended"}
         if "error" in answer:
             raise AssertionError(f"{command} failed in Kafka's classes: {answer['error']}\nLog:\n{self._log()}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from support.kafka_broker import KafkaBroker
 from support.kafka_oracle import KafkaOracle
@@ -19,51 +19,89 @@ _TIMEOUT_S = 30.0
 
 
 class KafkaRecords:
-    """Partition 0 of topics of one broker."""
+    """Partitions of topics of one broker: number 0, unless rows or calls name another."""
 
     def __init__(self, broker: KafkaBroker, oracle: KafkaOracle) -> None:
         self._broker = broker
         self._oracle = oracle
-        self._open: list[Producer] = []
+        self._open: dict[str, Producer] = {}
 
     def produce_with_java(
         self, topic: str, rows: Sequence[Row], *, end: End = "none", config: Mapping[str, str] | None = None
     ) -> None:
+        """A transaction that the same transactional id left open is gone on with."""
         written = [_texts(row) for row in rows]
         self._oracle.ask("produce_records", topic=topic, records=written, end=end, config=self._config(config or {}))
 
     def produce_with_librdkafka(
         self, topic: str, rows: Sequence[Row], *, end: End = "none", config: Mapping[str, str] | None = None
     ) -> None:
-        producer = Producer({**self._config(config or {}), "linger.ms": "50", "log_level": "2"})
-        if end != "none":
-            producer.init_transactions(_TIMEOUT_S)
-            producer.begin_transaction()
+        """A transaction that the same transactional id left open is gone on with."""
+        transactional_id = (config or {}).get("transactional.id", "")
+        producer = self._open.pop(transactional_id, None)
+        if producer is None:
+            producer = Producer({**self._config(config or {}), "linger.ms": "50", "log_level": "2"})
+            if end != "none":
+                producer.init_transactions(_TIMEOUT_S)
+                producer.begin_transaction()
+        failures: list[KafkaError] = []
         for row in rows:
-            headers = [(header["key"], header["value"]) for header in row["headers"]]
-            timestamp = row["timestamp"]
             producer.produce(
-                topic, value=row["value"], key=row["key"], partition=0, headers=headers, timestamp=timestamp
+                topic,
+                value=row["value"],
+                key=row["key"],
+                partition=row.get("partition", 0),
+                headers=[(header["key"], header["value"]) for header in row["headers"]],
+                timestamp=row["timestamp"],
+                on_delivery=lambda error, _: failures.append(error) if error else None,
             )
         assert producer.flush(_TIMEOUT_S) == 0
+        assert failures == []
         if end == "commit":
             producer.commit_transaction(_TIMEOUT_S)
         elif end == "abort":
             producer.abort_transaction(_TIMEOUT_S)
         elif end == "open":
-            self._open.append(producer)
+            self._open[transactional_id] = producer
 
-    def consumed(self, topic: str, *, isolation: str = "read_uncommitted") -> list[Row]:
+    def consumed(self, topic: str, *, partition: int = 0, isolation: str = "read_uncommitted") -> list[Row]:
         """What the Java consumer is given, from the beginning to the end that it is told of."""
-        config = self._config({"isolation.level": isolation, "enable.auto.commit": "false"})
-        return [_bytes(row) for row in self._oracle.ask("consume_records", topic=topic, config=config)]
+        config = self._consumer_config(isolation)
+        rows = self._oracle.ask("consume_records", topic=topic, partition=partition, config=config)
+        return [_bytes(row) for row in rows]
 
-    def read_by_kafka(self, log: Path) -> list[Row]:
-        """What Kafka's classes read from the file, control batches left out."""
-        return [_bytes(row) for row in self._oracle.ask("read_records", file=str(log))]
+    def offset_bounds(self, topic: str, *, partition: int = 0, isolation: str = "read_uncommitted") -> tuple[int, int]:
+        """Log start and, exclusive, the high watermark or the last stable offset, as the Java consumer is told them."""
+        config = self._consumer_config(isolation)
+        bounds = self._oracle.ask("offset_bounds", topic=topic, partition=partition, config=config)
+        return bounds["start_offset"], bounds["stop_offset"]
+
+    def offsets_for_times(
+        self, topic: str, timestamps_ms: Sequence[int], *, partition: int = 0, isolation: str = "read_uncommitted"
+    ) -> list[Row | None]:
+        """For each time `offset`, `timestamp` and `leader_epoch` of the first record that is as late."""
+        found: list[Row | None] = self._oracle.ask(
+            "find_offsets",
+            topic=topic,
+            partition=partition,
+            timestamps=list(timestamps_ms),
+            config=self._consumer_config(isolation),
+        )
+        return found
+
+    def read_by_kafka(self, log: Path, *, with_control: bool = False) -> list[Row]:
+        """What Kafka's classes read from the file, control batches left out unless told."""
+        return [_bytes(row) for row in self._oracle.ask("read_records", file=str(log), with_control=with_control)]
 
     def logs(self, topic: str) -> list[Path]:
-        return sorted((self._broker.directory / "data" / f"{topic}-0").glob("*.log"))
+        return sorted(self.directory(topic).glob("*.log"))
+
+    def directory(self, topic: str, *, partition: int = 0) -> Path:
+        return self._broker.directory / "data" / f"{topic}-{partition}"
+
+    def _consumer_config(self, isolation: str) -> dict[str, str]:
+        # A consumer is closed when its last fetch is answered, which waits for records that do not come.
+        return self._config({"isolation.level": isolation, "enable.auto.commit": "false", "fetch.max.wait.ms": "5"})
 
     def _config(self, config: Mapping[str, str]) -> dict[str, str]:
         return {"bootstrap.servers": self._broker.bootstrap, **config}

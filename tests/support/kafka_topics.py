@@ -11,6 +11,8 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
     ConfigResource,
     NewPartitions,
     NewTopic,
@@ -61,6 +63,14 @@ class KafkaTopics:
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
         entries = self._admin.describe_configs([resource])[resource].result(_TIMEOUT_S)
         return {key: entry.value for key, entry in entries.items()}
+
+    def configure(self, name: str, config: Mapping[str, str]) -> None:
+        """Sets these and leaves the others."""
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
+        self._admin.incremental_alter_configs([resource])[resource].result(_TIMEOUT_S)
 
     def leaders(self, name: str) -> dict[int, int]:
         """Partition -> node."""

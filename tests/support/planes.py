@@ -107,9 +107,11 @@ class Planes:
             "metadata.listen": "127.0.0.1:0",
             "segments.listen": "127.0.0.1:0",
         }
-        self.segments = PlaneProcess("segments", data_directory=directory, settings={**free, **settings})
-        self._directory = directory
         self._settings = {**free, **settings}
+        if self._settings["metadata.listen"] == free["metadata.listen"]:  # the segment plane asks there for records
+            self._settings["metadata.listen"] = f"127.0.0.1:{free_ports(1)[0]}"
+        self.segments = PlaneProcess("segments", data_directory=directory, settings=self._settings)
+        self._directory = directory
 
     def start(self) -> None:
         self.segments.start()

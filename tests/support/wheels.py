@@ -14,20 +14,21 @@ from pathlib import Path
 from support.cache import cached_directory
 
 ROOT = Path(__file__).parents[2]
-DISTRIBUTIONS = ("protos", "client/python", "server")
+DISTRIBUTIONS = ("protos", "client/python", "server", "spark_connector")
 
 
 def build_wheels(directory: Path) -> None:
-    """Builds our three wheels with the tools of this environment."""
+    """Builds our wheels with the tools of this environment."""
     sources = [str(ROOT / distribution) for distribution in DISTRIBUTIONS]
     _pip("wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(directory), *sources)
 
 
-def declared_dependencies(distribution: str) -> list[str]:
+def declared_dependencies(distribution: str, *, with_extras: bool = False) -> list[str]:
     """What a distribution of ours asks for in its pyproject.toml, ours included."""
     text = (ROOT / distribution / "pyproject.toml").read_text(encoding="utf-8")
-    dependencies: list[str] = tomllib.loads(text)["project"]["dependencies"]
-    return dependencies
+    project = tomllib.loads(text)["project"]
+    extras = project.get("optional-dependencies", {}).values() if with_extras else ()
+    return [*project["dependencies"], *(requirement for extra in extras for requirement in extra)]
 
 
 def wheelhouse(requirements: Iterable[str], *, constraints: Path | None = None) -> Path:

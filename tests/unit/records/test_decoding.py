@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from support.record_batches import MadeBatch, MadeRecord, marker
+from support.record_batches import MadeBatch, MadeRecord, marker, zstd_without_content_size
 from tiergate_client.errors import CorruptBatch, InvalidField
-from tiergate_client.records import ALL_COLUMNS, Codec, decode_batches
+from tiergate_client.records import ALL_COLUMNS, Codec, ScannedBatches, decode_batches
 from tiergate_client.records.engines import EngineName
 
 TWO_RECORDS = bytes.fromhex(
@@ -156,16 +159,13 @@ def test_batches_are_joined_up_to_the_size_asked(engine: EngineName) -> None:
     assert [one.num_rows for one in decode_batches(content, engine_name=engine)] == [10]
 
 
-def test_batches_that_are_not_kept_are_left_out_and_all_are_asked_about(engine: EngineName) -> None:
+def test_batches_that_are_not_kept_are_left_out(engine: EngineName) -> None:
     content = TWO_RECORDS + ABORT_MARKER + batch(MadeRecord(0), base_offset=8).encode()
-    asked: list[int] = []
 
-    def keep(header: Any) -> bool:
-        asked.append(header.base_offset)
-        return bool(header.base_offset > 5)
+    def keep(scanned: ScannedBatches) -> npt.NDArray[np.bool_]:
+        return np.array([header.base_offset > 5 for header in scanned])
 
     assert [row["offset"] for row in rows(content, engine, keep=keep)] == [8]
-    assert asked == [5, 7, 8]
 
 
 def test_header_key_that_is_not_utf8_is_replaced_as_in_kafkas_consumer(engine: EngineName) -> None:
@@ -238,3 +238,36 @@ def test_batch_that_makes_no_sense_is_corrupt_and_those_before_it_are_given(
 def test_record_of_very_many_headers_is_read_in_time(engine: EngineName) -> None:
     made = batch(MadeRecord(0, headers=((b"", None),) * 300_000))
     assert len(rows(made.encode(), engine)[0]["headers"]) == 300_000
+
+
+def test_batch_of_the_smallest_records_takes_little_memory_beside_what_is_given(engine: EngineName) -> None:
+    count = 200_000 if engine == "numba" else 40_000
+    deltas = np.arange(count)
+    body = np.zeros((count, 9), np.uint8)
+    body[:, 0] = 16
+    body[:, 3], body[:, 4], body[:, 5] = deltas << 1 & 0x7F | 0x80, deltas >> 6 & 0x7F | 0x80, deltas >> 13
+    body[:, 6:8] = 1
+    compressed = zstd_without_content_size(body.tobytes())
+    made = batch(attributes=int(Codec.ZSTD), record_count=count, last_offset_delta=count - 1, body=compressed).encode()
+    read = 0
+    tracemalloc.start()
+    try:
+        for given in decode_batches(made, columns=ALL_COLUMNS, group_bytes=1 << 14, engine_name=engine):
+            assert given["offset"][0].as_py() == read
+            read += given.num_rows
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert read == count
+    assert peak < 5 * body.nbytes
+
+
+def test_defect_at_the_end_of_a_batch_that_is_given_in_steps_leaves_all_of_it_out(engine: EngineName) -> None:
+    records = tuple(MadeRecord(delta, value=b"x" * 50) for delta in range(100))
+    made = batch(*records, MadeRecord(99), base_offset=7, last_offset_delta=200)
+    content = TWO_RECORDS + made.encode()
+    read: list[int] = []
+    with pytest.raises(CorruptBatch, match="do not ascend"):  # noqa: PT012 - what came before counts
+        for given in decode_batches(content, group_bytes=200, engine_name=engine):
+            read += given["offset"].to_pylist()
+    assert read == [5, 6]

@@ -111,7 +111,7 @@ def _mutated(made: list[bytes], random_numbers: random.Random, *, repair: bool) 
 
 @pytest.mark.parametrize("check_crc", [True, False])
 @pytest.mark.parametrize("repair", [True, False])
-@pytest.mark.parametrize("cases", [1000, pytest.param(25_000, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)])])
+@pytest.mark.parametrize("cases", [150, pytest.param(25_000, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)])])
 def test_damaged_bytes_are_refused_or_read_as_the_plain_decoder_does(cases: int, repair: bool, check_crc: bool) -> None:
     random_numbers = random.Random(f"{cases} {repair} {check_crc}")
     refused = 0
@@ -120,8 +120,9 @@ def test_damaged_bytes_are_refused_or_read_as_the_plain_decoder_does(cases: int,
         made = made if case % 25 else _sample(random_numbers)
         content = _mutated(made, random_numbers, repair=repair)
         expected = slow_rows_until_defect(content, check_crc=check_crc)
+        group_bytes = 100 if random_numbers.random() < 0.1 else 1 << 20
         for engine in ENGINES:
-            found = fast_rows_until_defect(content, engine, check_crc=check_crc, group_bytes=400)
+            found = fast_rows_until_defect(content, engine, check_crc=check_crc, group_bytes=group_bytes)
             assert found == expected, content.hex()
         refused += expected[1] is not None
     assert refused > cases // 4

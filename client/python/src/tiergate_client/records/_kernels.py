@@ -86,64 +86,65 @@ def _skip_headers(data: Any, at: int, end: int, count: int) -> Any:
 
 
 # One function, so that nothing is handed over per record.
-@numba.njit(numba.types.UniTuple(numba.int64, 2)(_BYTES, _TABLE, _LONGS, _LONGS, _TABLE), cache=True, nogil=True)
+@numba.njit(numba.types.UniTuple(numba.int64, 3)(_BYTES, _TABLE, _LONGS, _LONGS, _TABLE), cache=True, nogil=True)
 def index_records(  # noqa: C901, PLR0912
     data: Any, batches: Any, offsets: Any, timestamps: Any, spans: Any
-) -> tuple[int, int]:
-    """Fills in what is known of every record; the batch that has a defect, and which, or (-1, 0)."""
+) -> Any:
+    """Fills in what is known of every record; the batch with a defect, or -1, which one, and where the records end."""
     record = 0
+    at = np.int64(0)
     for batch in range(batches.shape[0]):
         at, body_end = batches[batch, 0], batches[batch, 1]
         base_offset, last_delta = batches[batch, 3], batches[batch, 4]
         base_timestamp, fixed_timestamp, is_fixed = batches[batch, 5], batches[batch, 6], batches[batch, 7]
-        previous_delta = np.int64(-1)
+        previous_delta = batches[batch, 8]
         for _ in range(batches[batch, 2]):
             length, at = _read_int(data, at, body_end)
             if at < 0:
-                return batch, _RECORD_CUT
+                return batch, _RECORD_CUT, at
             if length < 0 or length > body_end - at:
-                return batch, _RECORD_CUT
+                return batch, _RECORD_CUT, at
             end = at + length
             delta_ms, at = _read_long(data, at + 1, end)
             if at < 0:
-                return batch, _NUMBER
+                return batch, _NUMBER, at
             delta, at = _read_int(data, at, end)
             if at < 0:
-                return batch, _NUMBER
+                return batch, _NUMBER, at
             if delta <= previous_delta or delta > last_delta:
-                return batch, _OFFSET
+                return batch, _OFFSET, at
             previous_delta = delta
             key_length, at = _read_int(data, at, end)
             if at < 0:
-                return batch, _NUMBER
+                return batch, _NUMBER, at
             if key_length < -1 or key_length > end - at:
-                return batch, _FIELD_LENGTH
+                return batch, _FIELD_LENGTH, at
             spans[0, record], spans[1, record] = at, key_length
             at += max(key_length, 0)
             value_length, at = _read_int(data, at, end)
             if at < 0:
-                return batch, _NUMBER
+                return batch, _NUMBER, at
             if value_length < -1 or value_length > end - at:
-                return batch, _FIELD_LENGTH
+                return batch, _FIELD_LENGTH, at
             spans[2, record], spans[3, record] = at, value_length
             at += max(value_length, 0)
             header_count, at = _read_int(data, at, end)
             if at < 0:
-                return batch, _NUMBER
+                return batch, _NUMBER, at
             if header_count < 0:
-                return batch, _HEADERS
+                return batch, _HEADERS, at
             spans[4, record], spans[5, record] = at, header_count
             at = _skip_headers(data, at, end, header_count)
             if at < 0:
-                return batch, _HEADERS
+                return batch, _HEADERS, at
             if at != end:
-                return batch, _RECORD_LENGTH
+                return batch, _RECORD_LENGTH, at
             offsets[record] = base_offset + delta
             timestamps[record] = fixed_timestamp if is_fixed else base_timestamp + delta_ms
             record += 1
-        if at != body_end:
-            return batch, _REST
-    return -1, 0
+        if at != body_end and not batches[batch, 9]:
+            return batch, _REST, at
+    return -1, 0, at
 
 
 @numba.njit(numba.void(_BYTES, _TABLE, _TABLE), cache=True, nogil=True)

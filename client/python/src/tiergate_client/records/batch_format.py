@@ -35,19 +35,6 @@ HEADER_DTYPE: Final = np.dtype(
     ]
 )
 
-HEADER_BYTES: Final = HEADER_DTYPE.itemsize
-LENGTH_AT: Final = 8
-LENGTH_ENDS_AT: Final = 12
-MAGIC_AT: Final = 16
-CHECKSUMMED_FROM: Final = 21
-MAGIC: Final = 2
-
-CODEC_MASK: Final = 0x07
-LOG_APPEND_TIME: Final = 0x08
-TRANSACTIONAL: Final = 0x10
-CONTROL: Final = 0x20
-HAS_DELETE_HORIZON: Final = 0x40
-
 MIN_RECORD_BYTES: Final = 7
 """Every field of a record takes one byte at least: no body holds more records than a seventh of its bytes."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,22 +12,20 @@ import numpy.typing as npt
 from crc32c import crc32c
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tiergate_client.records.batch_format import (
+from tiergate_client.batch_layout import (
     CHECKSUMMED_FROM,
     CODEC_MASK,
     CONTROL,
     HAS_DELETE_HORIZON,
     HEADER_BYTES,
-    HEADER_DTYPE,
     LENGTH_AT,
     LENGTH_ENDS_AT,
     LOG_APPEND_TIME,
     MAGIC,
     MAGIC_AT,
     TRANSACTIONAL,
-    Codec,
-    TimestampType,
 )
+from tiergate_client.records.batch_format import HEADER_DTYPE, Codec, TimestampType
 from tiergate_client.records.control_records import control_type
 from tiergate_client.records.defects import BatchDefect
 
@@ -117,11 +115,36 @@ class ScannedBatches:
         """Where in the segment a batch begins."""
         return int(self.starts[number]) + self.base_position
 
-    def wrong_checksums(self) -> Iterator[bool]:
-        """Of each batch in turn; a log has up to millions of them, hence few steps."""
-        ends = self.starts + self.fields["length"] + LENGTH_ENDS_AT
-        spans = zip(self.starts.tolist(), ends.tolist(), self.fields["crc32c"].tolist(), strict=True)
-        return (crc32c(self.buffer[start + CHECKSUMMED_FROM : end]) != said for start, end, said in spans)
+    @property
+    def last_offsets(self) -> npt.NDArray[np.int64]:
+        """Of each batch, as its header says: compaction may have taken the record."""
+        last: npt.NDArray[np.int64] = self.fields["base_offset"].astype(np.int64) + self.fields["last_offset_delta"]
+        return last
+
+    def until(self, number: int, reason: str | None = None) -> ScannedBatches:
+        """The batches before this one, which is refused if there is a reason."""
+        position = self.position(number)
+        return replace(
+            self,
+            starts=self.starts[:number],
+            fields=self.fields[:number],
+            end_position=position,
+            defect=None if reason is None else BatchDefect(position, reason),
+        )
+
+    def first_wrong_checksum(self, begin: int, end: int) -> int | None:
+        """The first of these batches whose bytes do not match."""
+        wrong = self.wrong_checksums(begin, end)
+        return int(wrong[0]) if len(wrong) else None
+
+    def wrong_checksums(self, begin: int, end: int) -> npt.NDArray[np.int64]:
+        """All of these batches whose bytes do not match; a log has up to millions of batches, hence few steps."""
+        view = self.buffer
+        starts = self.starts[begin:end]
+        ends = starts + self.fields["length"][begin:end] + LENGTH_ENDS_AT
+        spans = zip((starts + CHECKSUMMED_FROM).tolist(), ends.tolist(), strict=True)
+        found = np.array([crc32c(view[start:stop]) for start, stop in spans], np.uint32)
+        return begin + np.flatnonzero(found != self.fields["crc32c"][begin:end])
 
 
 def scan_batches(

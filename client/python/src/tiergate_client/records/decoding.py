@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import repeat
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-from tiergate_client.records.batch_format import CONTROL
-from tiergate_client.records.batch_group import BatchGroup
-from tiergate_client.records.batch_headers import BatchHeader, ScannedBatches, scan_batches
-from tiergate_client.records.columns import DEFAULT_COLUMNS, schema_of
+from tiergate_client.records.batch_headers import ScannedBatches, scan_batches
+from tiergate_client.records.columns import DEFAULT_COLUMNS
 from tiergate_client.records.decompression import DEFAULT_MAX_DECOMPRESSED_BYTES
-from tiergate_client.records.defects import BatchDefect, FoundDefect
-from tiergate_client.records.engines import EngineName, engine
+from tiergate_client.records.defects import FoundDefect
+from tiergate_client.records.engines import EngineName
+from tiergate_client.records.record_decoder import DEFAULT_GROUP_BYTES, Mask, RecordDecoder
 
-Keep: TypeAlias = Callable[[BatchHeader], bool]
-
-DEFAULT_GROUP_BYTES: Final = 2 * 1024 * 1024
-_WRONG_CHECKSUM: Final = "its checksum does not match its bytes"
+Keep: TypeAlias = Callable[[ScannedBatches], Mask]
 
 
 def decode_batches(
@@ -36,48 +31,25 @@ def decode_batches(
     """The records of the whole batches in the buffer, in the order of the log, as `pyarrow.RecordBatch`es.
 
     A batch that is cut at the end of the buffer is left out, unless the buffer `is_whole`. Control batches are never
-    given. `keep` is asked about every batch in order, control batches too, and says whether its records are wanted:
-    ReadCommitted.keeps is one. Batches are joined until they have `group_bytes`.
+    given. `keep` says of each batch whether its records are wanted: ReadCommitted.kept is one. Batches are joined until
+    they have `group_bytes`; one of more than twice that is given in steps.
 
     Raises CorruptBatch, with `segment` and the position from `base_position` on, after the records of all batches
     before that one; InvalidField, at once, for columns that are not there.
     """
-    schema_of(columns)
+    decoder = RecordDecoder(
+        columns,
+        check_crc=check_crc,
+        max_decompressed_bytes=max_decompressed_bytes,
+        group_bytes=group_bytes,
+        engine_name=engine_name,
+    )
     scanned = scan_batches(buffer, base_position=base_position, is_whole=is_whole)
-    group = BatchGroup(scanned, engine(engine_name), columns, max_decompressed_bytes)
-    return _decoded(group, _wanted(scanned, check_crc=check_crc, keep=keep), segment=segment, group_bytes=group_bytes)
+    return _decoded(decoder, scanned, keep, segment)
 
 
-def _decoded(group: BatchGroup, wanted: Iterator[int], *, segment: str, group_bytes: int) -> Iterator[Any]:
-    defect: FoundDefect | None = None
+def _decoded(decoder: RecordDecoder, scanned: ScannedBatches, keep: Keep | None, segment: str) -> Iterator[Any]:
     try:
-        for number in wanted:
-            group.add(number)
-            if group.size_bytes >= group_bytes:
-                yield group.take()
+        yield from decoder.decode(scanned, kept=keep(scanned) if keep is not None else None)
     except FoundDefect as found:
-        defect = found
-    try:
-        if group.size_bytes:
-            yield group.take()
-    except FoundDefect as earlier:
-        defect = earlier
-    if defect is not None:
-        if defect.before is not None:
-            yield defect.before
-        raise defect.defect.error(segment=segment) from defect
-
-
-def _wanted(scanned: ScannedBatches, *, check_crc: bool, keep: Keep | None) -> Iterator[int]:
-    """The numbers of the batches whose records are given. Raises FoundDefect behind the last sound one."""
-    attributes, counts = scanned.fields["attributes"].tolist(), scanned.fields["record_count"].tolist()
-    damaged = scanned.wrong_checksums() if check_crc else repeat(False)
-    for number, is_damaged in zip(range(len(scanned)), damaged, strict=False):
-        if is_damaged:
-            raise FoundDefect(BatchDefect(scanned.position(number), _WRONG_CHECKSUM))
-        if keep is not None and not keep(scanned[number]):
-            continue
-        if counts[number] and not attributes[number] & CONTROL:
-            yield number
-    if scanned.defect is not None:
-        raise FoundDefect(scanned.defect)
+        raise found.defect.error(segment=segment) from found

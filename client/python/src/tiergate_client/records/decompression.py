@@ -26,6 +26,7 @@ DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 
 _STREAMED: Final = {Codec.GZIP: "gzip", Codec.LZ4: "lz4", Codec.ZSTD: "zstd"}
 _FIRST_BYTES: Final = 1024 * 1024
+_MOST_KEPT_BYTES: Final = 32 * 1024 * 1024
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = len(_XERIAL_MAGIC) + 8
 _BLOCK_LENGTH: Final = struct.Struct(">i")
@@ -50,8 +51,15 @@ class Decompressor:
     def data(self) -> Bytes:
         return self._buffer[: self._used]
 
+    @property
+    def used(self) -> int:
+        return self._used
+
     def clear(self) -> None:
+        """What an unusually large batch took is given back."""
         self._used = 0
+        if len(self._buffer) > _MOST_KEPT_BYTES:
+            self._buffer = np.empty(0, np.uint8)
 
     def append(self, codec: Codec, body: memoryview) -> tuple[int, int]:
         """Where in `data` the decompressed body begins and ends."""
@@ -85,7 +93,7 @@ class Decompressor:
         with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(body)), codec) as stream:
             while True:
                 if self._used == len(self._buffer):
-                    self._reserve(max(_FIRST_BYTES, len(body)))
+                    self._reserve(max(_FIRST_BYTES, len(body)), most=start + self._max_bytes + 1)
                 allowed = self._max_bytes + 1 - (self._used - start)
                 taken = stream.readinto(self._buffer[self._used : self._used + allowed].data)
                 if not taken:
@@ -108,10 +116,12 @@ class Decompressor:
             "(max_decompressed_bytes)"
         )
 
-    def _reserve(self, more: int) -> None:
+    def _reserve(self, more: int, *, most: int | None = None) -> None:
+        """Room is doubled, but not beyond the most that can come."""
         needed = self._used + more
         if needed > len(self._buffer):
-            larger = np.empty(max(needed, 2 * len(self._buffer), _FIRST_BYTES), np.uint8)
+            size = max(needed, 2 * len(self._buffer), _FIRST_BYTES)
+            larger = np.empty(size if most is None else min(size, most), np.uint8)
             larger[: self._used] = self._buffer[: self._used]
             self._buffer = larger
 

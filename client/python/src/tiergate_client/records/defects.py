@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any
 
 from tiergate_client.errors import CorruptBatch
 
@@ -51,9 +50,8 @@ class BatchDefect:
 
 
 class FoundDefect(Exception):
-    """Reading came to a batch with a defect; `before` are records that were read on the way, as a RecordBatch."""
+    """Reading came to a batch with a defect."""
 
-    def __init__(self, defect: BatchDefect, before: Any = None) -> None:
+    def __init__(self, defect: BatchDefect) -> None:
         super().__init__(defect.reason)
         self.defect = defect
-        self.before = before

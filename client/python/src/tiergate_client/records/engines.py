@@ -15,9 +15,10 @@ EngineName: TypeAlias = Literal["numba", "numpy"]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Longs: TypeAlias = npt.NDArray[np.int64]
 
-BATCH_COLUMNS: Final = 8
+BATCH_COLUMNS: Final = 10
 """Of the table of batches: start and end of the records in the data, their count, base offset, last offset delta,
-base timestamp, max timestamp, and whether the max timestamp is every record's."""
+base timestamp, max timestamp, whether the max timestamp is every record's, the offset delta that the first record
+exceeds (-1, but for a batch that is read in steps), and whether further records follow those that are counted."""
 
 SPAN_ROWS: Final = 6
 """Of the spans of records: start and length of the key, of the value, start and number of the headers; -1 is null."""
@@ -31,8 +32,8 @@ class Engine(Protocol):
 
     def index_records(
         self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs
-    ) -> tuple[int, RecordDefect]:
-        """Fills in offsets, timestamps and spans. The first batch with a defect, or (-1, NONE).
+    ) -> tuple[int, RecordDefect, int]:
+        """Fills in offsets, timestamps and spans. The first batch with a defect, or -1; which; where the records end.
 
         Sound are batches whose records fill their bytes exactly and whose offsets ascend within the batch.
         """

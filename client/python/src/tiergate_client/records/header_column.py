@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tiergate_client.records.arrow_arrays import from_numpy
 from tiergate_client.records.columns import HEADERS_TYPE
 from tiergate_client.records.engines import HEADER_SPAN_ROWS, Bytes, Engine, Longs
 
@@ -20,7 +21,7 @@ def headers_array(engine: Engine, data: Bytes, spans: Longs) -> Any:
     keys = _as_text(engine.gather(data, header_spans[0], header_spans[1]))
     values = engine.gather(data, header_spans[2], header_spans[3])
     structs = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type))
-    return pa.ListArray.from_arrays(pa.array(ends), structs, type=HEADERS_TYPE)
+    return pa.ListArray.from_arrays(from_numpy(ends, pa.int32()), structs, type=HEADERS_TYPE)
 
 
 def _as_text(keys: Any) -> Any:

@@ -20,9 +20,9 @@ class NumbaEngine:
 
     def index_records(
         self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs
-    ) -> tuple[int, RecordDefect]:
-        batch, defect = self._kernels.index_records(data, batches, offsets, timestamps, spans)
-        return batch, RecordDefect(defect)
+    ) -> tuple[int, RecordDefect, int]:
+        batch, defect, end = self._kernels.index_records(data, batches, offsets, timestamps, spans)
+        return batch, RecordDefect(defect), end
 
     def index_headers(self, data: Bytes, spans: Longs, header_spans: Longs) -> None:
         self._kernels.index_headers(data, spans, header_spans)

@@ -21,7 +21,7 @@ class NumpyEngine:
 
     def index_records(
         self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs
-    ) -> tuple[int, RecordDefect]:
+    ) -> tuple[int, RecordDefect, int]:
         walk = _walk_records(data.data, batches)
         count = len(walk.starts)
         batch_of = np.repeat(np.arange(len(batches)), batches[:, 2])[:count]
@@ -29,8 +29,8 @@ class NumpyEngine:
         columns.read(offsets[:count], timestamps[:count], spans[:, :count], batch_of, batches)
         failed = int(columns.defects.argmax()) if count and columns.defects.any() else None
         if failed is not None and (walk.failed_batch < 0 or batch_of[failed] <= walk.failed_batch):
-            return int(batch_of[failed]), RecordDefect(columns.first_defect(failed))
-        return walk.failed_batch, walk.defect
+            return int(batch_of[failed]), RecordDefect(columns.first_defect(failed)), 0
+        return walk.failed_batch, walk.defect, int(walk.ends[-1]) if count else 0
 
     def index_headers(self, data: Bytes, spans: Longs, header_spans: Longs) -> None:
         view, header = data.data, 0
@@ -66,7 +66,7 @@ class _Walk:
 def _walk_records(view: memoryview, batches: Longs) -> _Walk:
     starts: list[int] = []
     ends: list[int] = []
-    for batch, (start, end, count) in enumerate(batches[:, :3].tolist()):
+    for batch, (start, end, count, *_, has_more) in enumerate(batches.tolist()):
         at = start
         for _ in range(count):
             if at < end and (byte := view[at]) < 0x80:
@@ -81,7 +81,7 @@ def _walk_records(view: memoryview, batches: Longs) -> _Walk:
             starts.append(at)
             at += length
             ends.append(at)
-        if at != end:
+        if at != end and not has_more:
             return _Walk(_longs(starts), _longs(ends), batch, RecordDefect.REST)
     return _Walk(_longs(starts), _longs(ends))
 
@@ -115,7 +115,8 @@ class _Columns:
         timestamps[:] = np.where(of[:, 7] != 0, of[:, 6], of[:, 5] + delta_ms)
         delta = self._number(INT_BITS)
         before = np.roll(delta, 1)
-        before[np.flatnonzero(np.diff(batch_of, prepend=-1))] = -1
+        first_ones = np.flatnonzero(np.diff(batch_of, prepend=-1))
+        before[first_ones] = of[first_ones, 8]
         self._refuse((delta <= before) | (delta > of[:, 4]), RecordDefect.OFFSET)
         offsets[:] = of[:, 3] + delta
         spans[0], spans[1] = self._field()

@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
-from tiergate_client.records.batch_format import ControlType
-from tiergate_client.records.batch_headers import BatchHeader
+import numpy as np
+import numpy.typing as npt
+
+from tiergate_client.batch_layout import TRANSACTIONAL
+from tiergate_client.records.batch_headers import ScannedBatches
 from tiergate_client.records.transaction_index import AbortedTransaction
 
-_NO_PRODUCER = -1
+_Offsets: TypeAlias = npt.NDArray[np.int64]
 
 
 class ReadCommitted:
-    """Asked about every batch of the range in the order of the log, over as many buffers and segments as there are.
+    """Asked about batches of any part of the log, in any order.
 
-    Matched are producer id and order alone: Java's transactions end with a marker of the next producer epoch,
-    librdkafka's with one of the same. The reader ends before the last stable offset itself.
+    Kafka's consumer follows markers, since it is told where an aborted transaction begins only. The index says where it
+    ends too, so nothing needs to be remembered from batch to batch, and bytes may be left out in between. Matched are
+    producer id and offsets alone: Java's transactions end with a marker of the next producer epoch, librdkafka's with
+    one of the same. The reader ends before the last stable offset itself.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         """Duplicates, as from indexes of overlapping segments, do no harm."""
-        unique = {(entry.first_offset, entry.producer_id) for entry in aborted}
-        self._coming = sorted(unique, reverse=True)
-        self._aborted_producers: set[int] = set()
+        spans: dict[int, set[tuple[int, int]]] = {}
+        for entry in aborted:
+            spans.setdefault(entry.producer_id, set()).add((entry.first_offset, entry.last_offset))
+        # A producer has one transaction at a time, so that both ascend.
+        self._spans: dict[int, tuple[_Offsets, _Offsets]] = {
+            producer: (np.array([first for first, _ in found]), np.array([last for _, last in found]))
+            for producer, found in ((producer, sorted(found)) for producer, found in spans.items())
+        }
 
-    def keeps(self, batch: BatchHeader) -> bool:
-        """Whether the batch holds committed data. Its offsets are passed either way: a read goes on behind it."""
-        while self._coming and self._coming[-1][0] <= batch.last_offset:
-            self._aborted_producers.add(self._coming.pop()[1])
-        if batch.is_control:
-            if batch.producer_id != _NO_PRODUCER and batch.control_type == ControlType.ABORT:
-                self._aborted_producers.discard(batch.producer_id)
-            return False
-        return not (batch.is_transactional and batch.producer_id in self._aborted_producers)
+    def kept(self, scanned: ScannedBatches) -> npt.NDArray[np.bool_]:
+        """Whether each batch is no part of an aborted transaction; control batches are no data either way."""
+        kept = np.ones(len(scanned), np.bool_)
+        if not self._spans:
+            return kept
+        transactional = np.flatnonzero(scanned.fields["attributes"] & TRANSACTIONAL)
+        producers = scanned.fields["producer_id"][transactional]
+        for producer in np.unique(producers).tolist():
+            if producer in self._spans:
+                firsts, lasts = self._spans[producer]
+                numbers = transactional[producers == producer]
+                begun = np.searchsorted(firsts, scanned.last_offsets[numbers], side="right")
+                ended = np.searchsorted(lasts, scanned.fields["base_offset"][numbers], side="left")
+                kept[numbers] = begun <= ended
+        return kept

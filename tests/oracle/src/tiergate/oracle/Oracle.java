@@ -71,7 +71,13 @@ public final class Oracle {
             }
             case "produce_records" -> records.produce(command);
             case "consume_records" -> {
-                return records.consume(command);
+                return RecordCommands.consume(command);
+            }
+            case "offset_bounds" -> {
+                return RecordCommands.bounds(command);
+            }
+            case "find_offsets" -> {
+                return RecordCommands.findOffsets(command);
             }
             case "read_records" -> {
                 return RecordCommands.read(command);

@@ -7,8 +7,10 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -29,29 +31,37 @@ import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Future;
 
-/** Records as Kafka writes them, reads them from files, and gives them to consumers. All of partition 0. */
+/** Records as Kafka writes them, reads them from files, and gives them to consumers. Of partition 0, unless told. */
 final class RecordCommands {
-    /** Whose transactions are left open: they would be aborted when the producer is closed. */
-    private final List<KafkaProducer<byte[], byte[]>> open = new ArrayList<>();
+    /** By transactional id: whose transactions are left open, since closing the producer would abort them. */
+    private final Map<String, KafkaProducer<byte[], byte[]>> open = new HashMap<>();
 
+    /** A transaction that was left open is gone on with. */
     void produce(JsonNode command) throws Exception {
         Map<String, Object> config = config(command);
-        KafkaProducer<byte[], byte[]> producer =
-            new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
         String end = command.required("end").textValue();
-        if (!end.equals("none")) {
-            producer.initTransactions();
-            producer.beginTransaction();
+        String transactionalId = (String) config.get("transactional.id");
+        KafkaProducer<byte[], byte[]> producer = open.remove(transactionalId);
+        if (producer == null) {
+            producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
+            if (transactionalId != null) {
+                producer.initTransactions();
+                producer.beginTransaction();
+            }
         }
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
         for (JsonNode record : command.required("records"))
-            producer.send(record(command.required("topic").textValue(), record));
+            sent.add(producer.send(record(command.required("topic").textValue(), record)));
         producer.flush();
+        for (Future<RecordMetadata> each : sent)
+            each.get();
         switch (end) {
             case "commit" -> producer.commitTransaction();
             case "abort" -> producer.abortTransaction();
             case "open" -> {
-                open.add(producer);
+                open.put(transactionalId, producer);
                 return;
             }
             default -> { }
@@ -59,11 +69,10 @@ final class RecordCommands {
         producer.close();
     }
 
-    JsonNode consume(JsonNode command) {
-        TopicPartition partition = new TopicPartition(command.required("topic").textValue(), 0);
+    static JsonNode consume(JsonNode command) {
+        TopicPartition partition = partition(command);
         ArrayNode rows = JsonNodeFactory.instance.arrayNode();
-        try (KafkaConsumer<byte[], byte[]> consumer =
-                new KafkaConsumer<>(config(command), new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
             consumer.assign(List.of(partition));
             consumer.seekToBeginning(List.of(partition));
             long end = consumer.endOffsets(List.of(partition)).get(partition);
@@ -76,12 +85,40 @@ final class RecordCommands {
         return rows;
     }
 
+    /** The first and the next offset that the consumer is told of, by its isolation level. */
+    static JsonNode bounds(JsonNode command) {
+        TopicPartition partition = partition(command);
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
+            ObjectNode bounds = JsonNodeFactory.instance.objectNode();
+            bounds.put("start_offset", consumer.beginningOffsets(List.of(partition)).get(partition));
+            bounds.put("stop_offset", consumer.endOffsets(List.of(partition)).get(partition));
+            return bounds;
+        }
+    }
+
+    /** For each time the first offset that is as late, or null. */
+    static JsonNode findOffsets(JsonNode command) {
+        TopicPartition partition = partition(command);
+        ArrayNode answers = JsonNodeFactory.instance.arrayNode();
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
+            for (JsonNode time : command.required("timestamps")) {
+                OffsetAndTimestamp found = consumer.offsetsForTimes(Map.of(partition, time.longValue())).get(partition);
+                if (found == null)
+                    answers.addNull();
+                else
+                    answers.addObject().put("offset", found.offset()).put("timestamp", found.timestamp())
+                        .put("leader_epoch", found.leaderEpoch().orElse(null));
+            }
+        }
+        return answers;
+    }
+
     static JsonNode read(JsonNode command) throws IOException {
         ArrayNode rows = JsonNodeFactory.instance.arrayNode();
         try (FileRecords records = FileRecords.open(new File(command.required("file").textValue()), false)) {
             for (RecordBatch batch : records.batches()) {
                 batch.ensureValid();
-                if (batch.isControlBatch())
+                if (batch.isControlBatch() && !command.required("with_control").booleanValue())
                     continue;
                 for (Record record : batch)
                     rows.add(row(record.offset(), record.timestamp(), batch.timestampType(), bytes(record.key()),
@@ -89,6 +126,14 @@ final class RecordCommands {
             }
         }
         return rows;
+    }
+
+    private static TopicPartition partition(JsonNode command) {
+        return new TopicPartition(command.required("topic").textValue(), command.path("partition").asInt(0));
+    }
+
+    private static KafkaConsumer<byte[], byte[]> consumer(JsonNode command) {
+        return new KafkaConsumer<>(config(command), new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
     private static Map<String, Object> config(JsonNode command) {
@@ -102,8 +147,8 @@ final class RecordCommands {
         List<Header> headers = new ArrayList<>();
         for (JsonNode header : json.required("headers"))
             headers.add(new RecordHeader(header.required("key").textValue(), decoded(header.required("value"))));
-        return new ProducerRecord<>(topic, 0, json.required("timestamp").longValue(), decoded(json.required("key")),
-            decoded(json.required("value")), headers);
+        return new ProducerRecord<>(topic, json.path("partition").asInt(0), json.required("timestamp").longValue(),
+            decoded(json.required("key")), decoded(json.required("value")), headers);
     }
 
     private static ObjectNode row(

@@ -1,0 +1,144 @@
+"""The batches of a range of a segment, some megabytes at a time, whole and in order; records are not looked at here.
+
+A batch that is cut is refused, but for one case: at the end of the log, behind all the offsets that are wanted, a rest
+is passed over, as Kafka does with what a broker that fell had not written to its end.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from tiergate_client.batch_layout import HEADER_BYTES, LENGTH_AT, LENGTH_ENDS_AT
+from tiergate_client.interfaces import RemoteStorage
+from tiergate_client.records.batch_headers import ScannedBatches, scan_batches
+from tiergate_client.records.defects import BatchDefect, FoundDefect
+from tiergate_client.records.read_split import SegmentRange
+
+DEFAULT_CHUNK_BYTES: Final = 2 * 1024 * 1024
+_BASE_OFFSET: Final = struct.Struct(">q")
+_LENGTH: Final = struct.Struct(">i")
+
+
+def batch_chunks(
+    wanted: SegmentRange, storage: RemoteStorage, *, chunk_bytes: int = DEFAULT_CHUNK_BYTES
+) -> Iterator[ScannedBatches]:
+    """Every batch once, in order. What is given is overwritten when the next one is asked for.
+
+    The last one may have a defect. Raises FoundDefect where bytes are missing, and what RemoteStorage.fetch_segment
+    raises.
+    """
+    if not wanted.size_bytes:
+        return
+    joined = _JoinedPieces(wanted, chunk_bytes)
+    with storage.fetch_segment(wanted.segment, offset=wanted.start_position, length=wanted.size_bytes) as stream:
+        for piece in stream:
+            yield from joined.add(memoryview(piece).cast("B"))
+            del piece  # a stream fills a buffer again that nobody looks at
+            if joined.is_done:
+                break
+    yield from joined.take(is_end=True)
+    joined.require_end()
+
+
+class _JoinedPieces:
+    """The bytes of a range that were not given yet, in a buffer that is used again.
+
+    It grows for a batch that is larger, but never beyond the range, whatever the batch says of its length. A batch is
+    given when it is seen where the next one begins, since their offsets have to agree.
+    """
+
+    def __init__(self, wanted: SegmentRange, chunk_bytes: int) -> None:
+        self._wanted = wanted
+        self._position = wanted.start_position
+        self._next_offset = 0
+        self._buffer = memoryview(bytearray(min(max(chunk_bytes, HEADER_BYTES), wanted.size_bytes)))
+        self._used = 0
+        self._has_defect = False
+        self.is_done = False
+        """Whether no more bytes can help."""
+
+    def add(self, piece: memoryview) -> Iterator[ScannedBatches]:
+        while piece and not self.is_done:
+            taken = min(len(piece), len(self._buffer) - self._used)
+            self._buffer[self._used : self._used + taken] = piece[:taken]
+            self._used += taken
+            piece = piece[taken:]
+            if self._used == len(self._buffer):
+                yield from self.take()
+
+    def take(self, *, is_end: bool = False) -> Iterator[ScannedBatches]:
+        """At most one; room for more is made when it was used."""
+        if self._has_defect:
+            return
+        scanned = scan_batches(self._buffer[: self._used], base_position=self._position)
+        held = len(scanned) and not (is_end or scanned.defect or self._is_next_known(scanned.end_position))
+        scanned = self._in_order(scanned.until(len(scanned) - 1) if held else scanned)
+        self._has_defect = scanned.defect is not None
+        if len(scanned):
+            self._next_offset = int(scanned.last_offsets[-1]) + 1
+        if len(scanned) or self._has_defect:
+            yield scanned
+        self._carry_over(scanned.end_position)
+        self.is_done = self._has_defect or self._used == len(self._buffer)
+
+    def _carry_over(self, position: int) -> None:
+        rest = bytes(self._buffer[position - self._position : self._used])
+        self._position, self._used = position, len(rest)
+        if len(rest) >= LENGTH_ENDS_AT:
+            size = _LENGTH.unpack_from(rest, LENGTH_AT)[0] + 2 * LENGTH_ENDS_AT
+            available = self._wanted.stop_position - position
+            if len(self._buffer) < min(size, available):
+                self._buffer = memoryview(bytearray(min(size, available)))
+        self._buffer[: len(rest)] = rest
+
+    def _is_next_known(self, position: int) -> bool:
+        """Whether the offset of the batch at this position is there, or there is none that counts."""
+        return self._next_base(position) is not None or self._is_cut(position)
+
+    def _next_base(self, position: int) -> int | None:
+        at = position - self._position
+        if self._used - at < LENGTH_ENDS_AT or self._is_cut(position):
+            return None
+        base: int = _BASE_OFFSET.unpack_from(self._buffer, at)[0]
+        return base
+
+    def _is_cut(self, position: int) -> bool:
+        """Whether the range ends before the batch at this position does; not known while its length is not there."""
+        at = position - self._position
+        available = self._wanted.stop_position - position
+        if available < HEADER_BYTES or self._used - at < LENGTH_ENDS_AT:
+            return available < HEADER_BYTES
+        return bool(_LENGTH.unpack_from(self._buffer, at + LENGTH_AT)[0] + LENGTH_ENDS_AT > available)
+
+    def _in_order(self, scanned: ScannedBatches) -> ScannedBatches:
+        """Up to the first batch whose offsets can not be. They are not under the checksum, hence this.
+
+        Of two batches that contradict one another the first is refused: either may be wrong.
+        """
+        if not len(scanned):
+            return scanned
+        segment = self._wanted.segment
+        firsts, lasts = scanned.fields["base_offset"].astype(np.int64), scanned.last_offsets
+        next_base = None if scanned.defect else self._next_base(scanned.end_position)
+        following = np.append(firsts[1:], segment.end_offset + 1 if next_base is None else next_base)
+        is_outside = (firsts < max(self._next_offset, segment.start_offset)) | (lasts > segment.end_offset)
+        wrong = np.flatnonzero(is_outside | (lasts >= following))
+        if not len(wrong):
+            return scanned
+        number = int(wrong[0])
+        said = f"it has the offsets {firsts[number]} to {lasts[number]}"
+        if is_outside[number]:
+            return scanned.until(number, f"{said}, and its segment {segment.start_offset} to {segment.end_offset}")
+        return scanned.until(number, f"{said}, and the batch behind it begins with {following[number]}")
+
+    def require_end(self) -> None:
+        """Raises FoundDefect when bytes or batches are missing that are wanted."""
+        missing = self._wanted.stop_position - self._position
+        is_end_of_log = self._wanted.stop_position == self._wanted.segment.segment_size_bytes
+        if self._has_defect or not missing or (is_end_of_log and self._next_offset >= self._wanted.stop_offset):
+            return
+        raise FoundDefect(BatchDefect(self._position, f"only {self._used} of its bytes are there"))

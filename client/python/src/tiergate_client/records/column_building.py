@@ -1,0 +1,55 @@
+"""Records of some batches as one Arrow record batch; which batches those are is decided in `record_decoder.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tiergate_client.records.arrow_arrays import from_numpy
+from tiergate_client.records.columns import schema_of
+from tiergate_client.records.engines import Bytes, Engine, Longs
+from tiergate_client.records.header_column import headers_array
+
+
+class IndexedRecords:
+    """What the engine finds out about the records of some batches; see Engine.index_records."""
+
+    def __init__(self, data: Bytes, batches: Longs, spans: Longs) -> None:
+        self.data = data
+        self.batches = batches
+        self.spans = spans
+        self.offsets = np.empty(spans.shape[1], np.int64)
+        self.timestamps = np.empty(spans.shape[1], np.int64)
+
+
+class ColumnBuilder:
+    """Makes the columns that were asked for, and no others."""
+
+    def __init__(self, engine: Engine, columns: Sequence[str]) -> None:
+        """Raises InvalidField for columns that are not there."""
+        self._schema = schema_of(columns)
+        makers: Mapping[str, Callable[[IndexedRecords], Any]] = {
+            "key": lambda records: engine.gather(records.data, records.spans[0], records.spans[1]),
+            "value": lambda records: engine.gather(records.data, records.spans[2], records.spans[3]),
+            "offset": lambda records: from_numpy(records.offsets, pa.int64()),
+            "timestamp": lambda records: from_numpy(records.timestamps, pa.int64()),
+            "timestamp_type": _timestamp_types,
+            "headers": lambda records: headers_array(engine, records.data, records.spans),
+        }
+        self._makers = [makers[name] for name in columns]
+
+    def build(self, records: IndexedRecords, *, start_offset: int, stop_offset: int) -> Any:
+        """A RecordBatch of the records within the offsets, which have to ascend where a bound falls between them."""
+        batch = pa.RecordBatch.from_arrays([make(records) for make in self._makers], schema=self._schema)
+        offsets = records.offsets
+        if offsets[0] >= start_offset and offsets[-1] < stop_offset:
+            return batch
+        first, end = np.searchsorted(offsets, (start_offset, stop_offset)).tolist()
+        return batch.slice(first, end - first)
+
+
+def _timestamp_types(records: IndexedRecords) -> Any:
+    return from_numpy(np.repeat(records.batches[:, 7].astype(np.int32), records.batches[:, 2]), pa.int32())

@@ -1,0 +1,74 @@
+"""Which bytes of a segment hold a run of its offsets, and where such a run can be cut; nothing is fetched here.
+
+An entry (o, p) of the offset index says: some batches were appended together from byte p on, and the last of them ends
+with offset o. So before p every offset is below o, and behind the entry's batches every one is above o. Where exactly
+they end is not known, only that it is not behind the next entry's byte.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from tiergate_client.records.history import HistoryPiece
+from tiergate_client.records.offset_index import OffsetIndex
+from tiergate_client.records.read_split import SegmentRange
+
+
+def whole_range(piece: HistoryPiece) -> SegmentRange:
+    """All of the segment's bytes, whatever part of its offsets is wanted."""
+    return SegmentRange(piece.segment, piece.start_offset, piece.stop_offset, 0, piece.segment.segment_size_bytes)
+
+
+def located_range(piece: HistoryPiece, index: OffsetIndex) -> SegmentRange:
+    """The fewest bytes that surely hold every batch with one of the offsets."""
+    return SegmentRange(
+        piece.segment,
+        piece.start_offset,
+        piece.stop_offset,
+        index.floor(piece.start_offset),
+        _position_behind(index, piece.stop_offset - 1, piece.segment.segment_size_bytes),
+    )
+
+
+def cut_ranges(
+    piece: HistoryPiece, index: OffsetIndex, *, most_bytes: int, most_offsets: int | None = None
+) -> Iterator[SegmentRange]:
+    """The piece in even parts, each of about so many bytes and offsets at most, as far as the index has entries.
+
+    Parts are cut behind an entry's last offset, which ends a batch: each batch is wanted by one of them, and their
+    offsets follow one another. The bytes of neighbours overlap by the entry's batches, since only offsets are exact;
+    a part that began with the next byte position would not know its first offset, nor which abort markers it misses.
+    """
+    start = piece.start_offset
+    while True:
+        rest = located_range(HistoryPiece(piece.segment, start, piece.stop_offset), index)
+        part_bytes = _even_part(rest.size_bytes, most_bytes)
+        part_offsets = _even_part(rest.stop_offset - start, most_offsets)
+        if part_bytes == rest.size_bytes and part_offsets == rest.stop_offset - start:
+            break
+        entry = min(
+            bisect_right(index.positions, rest.start_position + part_bytes) - 2,
+            bisect_right(index.offsets, start + part_offsets - 1) - 1,
+        )
+        # An entry's batches are not cut: those that are too large for a part are one.
+        entry = max(entry, bisect_left(index.offsets, start))
+        if entry >= len(index.offsets) or index.offsets[entry] + 1 >= piece.stop_offset:
+            break
+        stop = index.offsets[entry] + 1
+        yield located_range(HistoryPiece(piece.segment, start, stop), index)
+        start = stop
+    yield rest
+
+
+def _even_part(whole: int, most: int | None) -> int:
+    """The size of equal parts of which none is above `most`."""
+    if most is None or whole <= most:
+        return whole
+    return -(-whole // -(-whole // most))
+
+
+def _position_behind(index: OffsetIndex, offset: int, size_bytes: int) -> int:
+    """A border of batches behind the one with this offset."""
+    following = bisect_left(index.offsets, offset) + 1
+    return index.positions[following] if following < len(index.positions) else size_bytes

@@ -1,0 +1,198 @@
+"""Decodes batches that were found in a log, a group at a time; finding them is not done here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tiergate_client.batch_layout import CODEC_MASK, CONTROL, HEADER_BYTES, LENGTH_ENDS_AT
+from tiergate_client.records.batch_format import MIN_RECORD_BYTES, Codec
+from tiergate_client.records.batch_headers import ScannedBatches
+from tiergate_client.records.batch_table import (
+    BASE_OFFSET,
+    COUNT,
+    END,
+    EXCEEDED_DELTA,
+    START,
+    batch_table,
+    record_steps,
+)
+from tiergate_client.records.column_building import ColumnBuilder, IndexedRecords
+from tiergate_client.records.decompression import DEFAULT_MAX_DECOMPRESSED_BYTES, CanNotDecompress, Decompressor
+from tiergate_client.records.defects import REASONS, BatchDefect, FoundDefect
+from tiergate_client.records.engines import SPAN_ROWS, Bytes, EngineName, Longs, engine
+
+Mask = npt.NDArray[np.bool_]
+
+DEFAULT_GROUP_BYTES: Final = 2 * 1024 * 1024
+NO_STOP: Final = np.iinfo(np.int64).max
+_WRONG_CHECKSUM: Final = "its checksum does not match its bytes"
+
+
+class RecordDecoder:
+    """Batches are joined until their records have `group_bytes`, and one of more than twice that is given in steps.
+
+    What is needed beside the columns is thus bounded by the group and the largest batch, however small the records are.
+    Memory is used again from call to call: not to be shared by threads, nor by generators that take turns.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        *,
+        check_crc: bool = True,
+        max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+        group_bytes: int = DEFAULT_GROUP_BYTES,
+        engine_name: EngineName | None = None,
+    ) -> None:
+        """Raises InvalidField for columns that are not there."""
+        self._engine = engine(engine_name)
+        self._columns = ColumnBuilder(self._engine, columns)
+        self._check_crc = check_crc
+        self._decompressor = Decompressor(max_bytes_per_batch=max_decompressed_bytes)
+        self._group_bytes = group_bytes
+        self._spans = np.empty(0, np.int64)
+
+    def decode(
+        self, scanned: ScannedBatches, *, kept: Mask | None = None, start_offset: int = 0, stop_offset: int = NO_STOP
+    ) -> Iterator[Any]:
+        """RecordBatches of what is in batches that are kept, all but control batches, and has these offsets.
+
+        Bounds presuppose that offsets ascend from batch to batch. Raises FoundDefect, also for what follows the
+        batches, after the records of all batches before the defect.
+        """
+        is_wanted = _holds_records(scanned)
+        is_wanted &= (scanned.last_offsets >= start_offset) & (scanned.fields["base_offset"] < stop_offset)
+        if kept is not None:
+            is_wanted &= kept
+        for begin, end in self._runs(scanned):
+            damaged = scanned.first_wrong_checksum(begin, end) if self._check_crc else None
+            sound_end = end if damaged is None else damaged
+            numbers = begin + np.flatnonzero(is_wanted[begin:sound_end])
+            for records in self._groups(scanned, numbers):
+                batch = self._columns.build(records, start_offset=start_offset, stop_offset=stop_offset)
+                if batch.num_rows:
+                    yield batch
+            if damaged is not None:
+                raise FoundDefect(BatchDefect(scanned.position(damaged), _WRONG_CHECKSUM))
+        if scanned.defect is not None:
+            raise FoundDefect(scanned.defect)
+
+    def _runs(self, scanned: ScannedBatches) -> Iterator[tuple[int, int]]:
+        """Numbers of the first batch of each run, and behind the last."""
+        end_bytes = np.cumsum(scanned.fields["length"] + (LENGTH_ENDS_AT - HEADER_BYTES), dtype=np.int64)
+        begin = 0
+        while begin < len(scanned):
+            before = int(end_bytes[begin - 1]) if begin else 0
+            end = min(int(np.searchsorted(end_bytes, before + self._group_bytes)) + 1, len(scanned))
+            yield begin, end
+            begin = end
+
+    def _groups(self, scanned: ScannedBatches, numbers: Longs) -> Iterator[IndexedRecords]:
+        if not len(numbers):
+            return
+        fields = scanned.fields[numbers]
+        bounds = np.empty((len(numbers), 2), np.int64)
+        bounds[:, 0] = scanned.starts[numbers] + HEADER_BYTES
+        bounds[:, 1] = scanned.starts[numbers] + fields["length"] + LENGTH_ENDS_AT
+        if (fields["attributes"] & CODEC_MASK).any():
+            yield from self._decompressed_groups(scanned, numbers, bounds)
+        else:
+            yield from self._records(scanned, np.frombuffer(scanned.buffer, np.uint8), numbers, bounds)
+
+    def _decompressed_groups(self, scanned: ScannedBatches, numbers: Longs, bounds: Longs) -> Iterator[IndexedRecords]:
+        """All of a group stands in the decompressor's buffer, so that there is one array to read from."""
+        codecs = (scanned.fields["attributes"][numbers] & CODEC_MASK).tolist()
+        spans: list[tuple[int, int]] = []
+        begin = 0
+        defect: BatchDefect | None = None
+        for index, (start, end) in enumerate(bounds.tolist()):
+            try:
+                spans.append(self._decompressor.append(Codec(codecs[index]), scanned.buffer[start:end]))
+            except CanNotDecompress as error:
+                defect = BatchDefect(scanned.position(int(numbers[index])), str(error))
+                break
+            if self._decompressor.used >= self._group_bytes:
+                yield from self._records(scanned, self._decompressor.data, numbers[begin : index + 1], _pairs(spans))
+                begin, spans = index + 1, []
+                self._decompressor.clear()
+        if spans:
+            end = begin + len(spans)
+            yield from self._records(scanned, self._decompressor.data, numbers[begin:end], _pairs(spans))
+        self._decompressor.clear()
+        if defect is not None:
+            raise FoundDefect(defect)
+
+    def _records(self, scanned: ScannedBatches, data: Bytes, numbers: Longs, bounds: Longs) -> Iterator[IndexedRecords]:
+        """Of one group; only the last batch of one may be large. Raises FoundDefect behind the sound ones."""
+        table = batch_table(scanned, numbers, bounds)
+        sizes = table[:, END] - table[:, START]
+        too_many = np.flatnonzero(table[:, COUNT] > sizes // MIN_RECORD_BYTES)
+        sound = int(too_many[0]) if len(too_many) else len(table)
+        try:
+            if sound and sizes[sound - 1] > 2 * self._group_bytes:
+                yield from self._indexed(data, table[: sound - 1])
+                yield from self._in_steps(data, table[sound - 1], sound - 1)
+            else:
+                yield from self._indexed(data, table[:sound])
+        except _Defective as failed:
+            position = scanned.position(int(numbers[failed.row]))
+            raise FoundDefect(BatchDefect(position, failed.reason)) from None
+        if sound < len(table):
+            reason = f"{table[sound, COUNT]} records do not fit into {sizes[sound]} bytes"
+            raise FoundDefect(BatchDefect(scanned.position(int(numbers[sound])), reason))
+
+    def _indexed(self, data: Bytes, table: Longs) -> Iterator[IndexedRecords]:
+        if not len(table):
+            return
+        records = self._space(data, table)
+        failed, defect, _ = self._engine.index_records(data, table, records.offsets, records.timestamps, records.spans)
+        if failed < 0:
+            yield records
+            return
+        yield from self._indexed(data, table[:failed])
+        raise _Defective(failed, REASONS[defect])
+
+    def _in_steps(self, data: Bytes, row: Longs, number: int) -> Iterator[IndexedRecords]:
+        """All of them are read once before any is given: of a batch with a defect, no record is."""
+        steps: list[Longs] = []
+        position, exceeded = int(row[START]), -1
+        for step in record_steps(row, step_bytes=self._group_bytes):
+            step[START], step[EXCEEDED_DELTA] = position, exceeded
+            table = step[np.newaxis]
+            records = self._space(data, table)
+            failed, defect, position = self._engine.index_records(
+                data, table, records.offsets, records.timestamps, records.spans
+            )
+            if failed >= 0:
+                raise _Defective(number, REASONS[defect])
+            exceeded = int(records.offsets[-1] - row[BASE_OFFSET])
+            steps.append(table)
+        for table in steps:
+            yield from self._indexed(data, table)
+
+    def _space(self, data: Bytes, table: Longs) -> IndexedRecords:
+        """Spans are overwritten by the next group: fresh memory costs more than all that is written to it."""
+        count = int(table[:, COUNT].sum())
+        if SPAN_ROWS * count > len(self._spans):
+            self._spans = np.empty(SPAN_ROWS * count, np.int64)
+        return IndexedRecords(data, table, self._spans[: SPAN_ROWS * count].reshape(SPAN_ROWS, count))
+
+
+class _Defective(Exception):
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(reason)
+        self.row = row
+        self.reason = reason
+
+
+def _holds_records(scanned: ScannedBatches) -> Mask:
+    mask: Mask = (scanned.fields["record_count"] > 0) & ((scanned.fields["attributes"] & CONTROL) == 0)
+    return mask
+
+
+def _pairs(spans: list[tuple[int, int]]) -> Longs:
+    return np.array(spans, np.int64).reshape(-1, 2)

@@ -1,0 +1,53 @@
+"""The driver of a Spark cluster of processes, run as a program: reads as it is told, a line for each.
+
+In: the options of a read as JSON. Out: its offsets and where the source was imported from, or the error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+
+from support.spark import SPARK_SETTINGS
+from tiergate_spark import register
+
+
+def main() -> None:
+    builder = SparkSession.builder.appName("tests")
+    for name, value in SPARK_SETTINGS.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    register(spark)
+    say({"ready": imported_from(spark)})
+    for line in sys.stdin:
+        try:
+            frame = spark.read.format("tiergate").options(**json.loads(line)).load()
+            say({"offsets": frame.select("offset").toArrow()["offset"].to_pylist()})
+        except Exception as error:  # noqa: BLE001 - told to whoever reads this
+            say({"error": str(error)})
+    spark.stop()
+
+
+def imported_from(spark: SparkSession) -> str:
+    """Where executors have the package from."""
+
+    @udf
+    def place() -> str:
+        import tiergate_spark  # noqa: PLC0415 - on the executor
+
+        return str(tiergate_spark.__file__)
+
+    return str(spark.range(1).select(place()).collect()[0][0])
+
+
+def say(answer: dict[str, Any]) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
