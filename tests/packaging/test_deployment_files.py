@@ -151,3 +151,9 @@ def test_pre_commit_uses_only_tools_of_the_environment() -> None:
 def test_license_is_the_unchanged_apache_text() -> None:
     digest = hashlib.sha256((_ROOT / "LICENSE").read_bytes()).hexdigest()
     assert digest == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+
+
+def test_segment_plane_of_compose_asks_the_metadata_plane_by_its_service() -> None:
+    config = effective("segments")
+    port = Address.parse(effective("metadata").metadata.listen).port
+    assert config.segments.metadata_target == f"metadata:{port}", "what clients are told leads nowhere in a container"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,8 +17,10 @@ from support.markdown import code_blocks, code_lines
 from support.service import started_service
 from support.wheels import ROOT, plain_environment
 from tiergate_server.cli import app
+from tiergate_spark.option_names import OPTIONS
 
 _README = ROOT / "README.md"
+_SPARK_PAGE = ROOT / "docs" / "spark.md"
 _PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _VENV = Path(sys.executable).parents[1]
 
@@ -71,6 +74,41 @@ def test_python_block_of_the_readme_reads_what_the_shell_blocks_put(followed: Pa
     assert finished.returncode == 0, finished.stderr
     assert "4096 bytes of its log" in finished.stdout
     assert finished.stdout.startswith("orders-0 ")
+
+
+def test_programs_of_the_spark_page_and_its_notebook_read_what_the_shell_blocks_put(
+    followed: Path, service: str
+) -> None:
+    programs = [*code_blocks(_SPARK_PAGE, "python"), *notebook_cells(ROOT / "docs" / "spark-quickstart.ipynb")]
+    finished = subprocess.run(
+        [sys.executable, "-c", "\n".join(programs).replace("127.0.0.1:7400", service)],
+        cwd=followed,
+        env=plain_environment(
+            PATH=f"{_VENV / 'bin'}{os.pathsep}{os.environ['PATH']}",  # as in an activated environment
+            SPARK_LOCAL_IP="127.0.0.1",
+            TIERGATE_TARGET=service,
+        ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    whole, committed = map(
+        int, re.findall(r"^(\d+) records, of them committed: (\d+)$", finished.stdout, re.MULTILINE)[0]
+    )
+    assert 0 < committed < whole
+    assert list((followed / "orders-parquet").glob("*.parquet"))
+
+
+def test_spark_page_lists_every_option_once() -> None:
+    rows = [line.split("|")[1] for line in _SPARK_PAGE.read_text(encoding="utf-8").splitlines() if "|" in line]
+    named = [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]
+    assert sorted(name for name in named if name in OPTIONS) == sorted(OPTIONS)
+
+
+def notebook_cells(notebook: Path) -> list[str]:
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
 def test_programs_of_the_client_page_run_and_copy(followed: Path, service: str) -> None:

@@ -15,6 +15,7 @@ from support.imports import Imports, importers, is_within, offences, read_import
 _ROOT = Path(__file__).parents[2]
 _CLIENT_SOURCES = _ROOT / "client" / "python" / "src"
 _SERVER_SOURCES = _ROOT / "server" / "src"
+_SPARK_SOURCES = _ROOT / "spark_connector" / "src"
 
 _DOMAIN = ("tiergate_server.metadata", "tiergate_server.segments")
 _SHELL = tuple(
@@ -49,6 +50,11 @@ def client() -> Imports:
 @pytest.fixture(scope="module")
 def server() -> Imports:
     return read_imports(_SERVER_SOURCES)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Imports:
+    return read_imports(_SPARK_SOURCES)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +110,8 @@ def test_client_imports_its_declared_dependencies_only(client: Imports) -> None:
 
 def test_client_is_imported_without_what_only_records_need(client: Imports) -> None:
     reached = offences(client, within=["tiergate_client"], forbidden=[_RECORDS, *_RECORDS_MAY_IMPORT])
-    assert {module for module, _ in reached if not is_within(module, [_RECORDS])} == set()
+    needing = {module for module, _ in reached if not is_within(module, [_RECORDS])}
+    assert needing == {"tiergate_client.record_conversions"}
 
 
 def test_records_reach_neither_grpc_nor_stubs(client: Imports) -> None:
@@ -112,7 +119,16 @@ def test_records_reach_neither_grpc_nor_stubs(client: Imports) -> None:
 
 
 def test_numba_is_imported_by_the_compiled_loops_alone(client: Imports) -> None:
-    assert importers(client, ["numba"]) == {f"{_RECORDS}._kernels"}
+    assert importers(client, ["numba"]) == {f"{_RECORDS}._kernels", f"{_RECORDS}._framing_kernels"}
+
+
+def test_spark_source_stands_on_the_client_and_never_on_the_server_or_an_sdk(spark: Imports) -> None:
+    assert importers(spark, ["tiergate_server", *_SDKS]) == set()
+
+
+def test_source_and_its_executors_are_imported_without_what_only_pipelines_need(spark: Imports) -> None:
+    within = ["tiergate_spark.source", "tiergate_spark.worker", "pyspark_tiergate"]
+    assert offences(spark, within=within, forbidden=["tiergate_spark.pipelines", "pandas", *_TOOLKITS]) == set()
 
 
 def test_values_of_the_client_reach_neither_grpc_nor_stubs(client: Imports) -> None:

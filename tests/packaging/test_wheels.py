@@ -32,7 +32,7 @@ def others() -> Path:
     needed = {
         requirement
         for distribution in DISTRIBUTIONS
-        for requirement in declared_dependencies(distribution)
+        for requirement in declared_dependencies(distribution, with_extras=True)
         if not requirement.startswith("tiergate-")
     }
     return wheelhouse(needed, constraints=ROOT / "constraints.txt")
@@ -52,9 +52,9 @@ def server(tmp_path_factory: pytest.TempPathFactory, ours: Path, others: Path) -
     return venv
 
 
-def test_wheels_are_those_of_the_three_distributions(ours: Path) -> None:
+def test_wheels_are_those_of_the_four_distributions(ours: Path) -> None:
     names = {wheel.name.split("-")[0] for wheel in ours.glob("*.whl")}
-    assert names == {"tiergate_proto", "tiergate_client", "tiergate_server"}
+    assert names == {"tiergate_proto", "tiergate_client", "tiergate_server", "tiergate_spark"}
 
 
 def test_client_brings_its_declared_dependencies_only(client: CleanVenv) -> None:
@@ -94,6 +94,18 @@ def test_proto_brings_grpc_and_protobuf_and_the_status_of_an_item_only(
     }
     program = "from tiergate.v1 import metadata_pb2_grpc, types_pb2; print(types_pb2.DESCRIPTOR.package)"
     assert venv.python(program) == "tiergate.v1\n"
+
+
+def test_spark_source_brings_what_reads_records_and_no_spark(tmp_path: Path, ours: Path, others: Path) -> None:
+    venv = CleanVenv(tmp_path)
+    venv.install("tiergate-spark", find_links=[ours, others])
+    installed = venv.installed()
+    assert {"tiergate-client", "tiergate-proto", "numba", "numpy", "pyarrow"} <= installed
+    assert {"pyspark", "py4j", "pandas", "tiergate-server"}.isdisjoint(installed)
+    found = "import importlib.util as u, sys; print([n for n in sys.argv[1:] if u.find_spec(n)])"
+    assert venv.python(found, "tiergate_spark", "pyspark_tiergate", "tiergate_server") == (
+        "['tiergate_spark', 'pyspark_tiergate']\n"
+    )
 
 
 def test_command_says_its_version_and_lists_its_commands(server: CleanVenv) -> None:

@@ -96,13 +96,14 @@ class GetServerInfoResponse(google.protobuf.message.Message):
         ResolveSegment are valid, and `watch_history`, the changes of a metadata partition that WatchSegments can go back.
         Names that contain `bytes_per_second` are quotas, which are there only when they are set; `topic_…` holds for each
         topic, `topic_….<name>` for the topic of that name instead. A segment plane of several processes counts
-        `concurrent_calls`, `uploads` and `downloads` in each.
+        `concurrent_calls`, `uploads`, `downloads` and `record_reads` in each.
         """
 
     @property
     def features(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
         """Optional capabilities that this server offers; a client ignores names that it does not know. "follow": the metadata
-        plane only reads its log. "direct": ResolveSegment gives URLs, at least for segments in one of the stores.
+        plane only reads its log. "direct": ResolveSegment gives URLs, at least for segments in one of the stores. "records":
+        the segment plane knows where the metadata plane is, so that RecordService answers.
         """
 
     @property

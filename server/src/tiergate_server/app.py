@@ -24,6 +24,7 @@ from grpc_reflection.v1alpha import reflection
 from prometheus_client import CollectorRegistry
 
 from tiergate.v1 import admin_pb2_grpc, metadata_pb2_grpc, server_info_pb2, server_info_pb2_grpc
+from tiergate_client import connect
 from tiergate_server.adapters.embedded_log import EmbeddedEventLog
 from tiergate_server.adapters.memory_log import MemoryEventLog
 from tiergate_server.addresses import Address
@@ -58,6 +59,8 @@ from tiergate_server.rpc.async_guard import AsyncGuard
 from tiergate_server.rpc.calls import CallLimits, ConcurrencyLimit
 from tiergate_server.rpc.draining import drain, drain_async
 from tiergate_server.rpc.metadata_service import MetadataService
+from tiergate_server.rpc.record_metadata import CallersMetadata
+from tiergate_server.rpc.record_service import RecordService, record_handlers
 from tiergate_server.rpc.server_info_service import AsyncServerInfoService, ServerFacts, ServerInfoService
 from tiergate_server.rpc.stalls import StallGuard
 from tiergate_server.rpc.storage_service import StorageService, handlers
@@ -277,6 +280,7 @@ def _segments_server(
     volumes = _open_volumes(resources, config, registry, threads=threads)
     metrics = SegmentsMetrics(registry)
     throttle = _throttle(config, metrics, shares=1 if worker is None else worker.count)
+    records = _record_service(resources, config, volumes, throttle, metrics)
     service = StorageService(
         volumes,
         uploads=ConcurrencyLimit("uploads", limits.uploads),
@@ -291,7 +295,7 @@ def _segments_server(
     )
     server = grpc.server(
         ThreadPoolExecutor(threads, thread_name_prefix="call"),
-        handlers=[handlers(service)],
+        handlers=[handlers(service), record_handlers(records)],
         interceptors=[SyncGuard(call_limits, stalls=stalls, metrics=RpcMetrics(registry))],
         options=server_options(message_bytes=limits.message_bytes, is_port_shared=worker is not None),
     )
@@ -303,13 +307,41 @@ def _segments_server(
         limits=asdict(limits) | call_limits.values() | throttle.limits(),
         metadata_address=_advertised(config.metadata.advertise, config.metadata.listen),
         segments_address=_advertised(settings.advertise, str(address)),
-        features=("direct",) if volumes.offers_urls() else (),
+        features=(
+            *(("direct",) if volumes.offers_urls() else ()),
+            *(("records",) if _metadata_target(config) else ()),
+        ),
     )
     server_info_pb2_grpc.add_ServerInfoServiceServicer_to_server(
         ServerInfoService(facts, is_ready=lambda: True), server
     )
     reflection.enable_server_reflection(reflected(SEGMENTS_SERVICES), server)
     return server, address
+
+
+def _record_service(
+    resources: ExitStack, config: Config, volumes: SegmentVolumes, throttle: Throttle, metrics: SegmentsMetrics
+) -> RecordService:
+    limits = config.segments.limits
+    target = _metadata_target(config)
+    connection = resources.enter_context(connect(target)) if target else None
+    return RecordService(
+        volumes,
+        metadata=CallersMetadata(connection, address=target),
+        reads=ConcurrencyLimit("record_reads", limits.record_reads),
+        throttle=throttle,
+        chunk_bytes=limits.chunk_bytes,
+        message_bytes=limits.message_bytes,
+        metrics=metrics,
+    )
+
+
+def _metadata_target(config: Config) -> str:
+    """Where the segment plane asks for metadata; empty: nobody said so."""
+    if config.segments.metadata_target:
+        return config.segments.metadata_target
+    address = Address.parse(config.metadata.advertise or config.metadata.listen)
+    return str(address.to_connect_from_here()) if address.port else ""
 
 
 def _open_volumes(resources: ExitStack, config: Config, registry: CollectorRegistry, *, threads: int) -> SegmentVolumes:

@@ -14,7 +14,11 @@ METADATA_SERVICES = (
     "tiergate.v1.AdminService",
     "tiergate.v1.ServerInfoService",
 )
-SEGMENTS_SERVICES = ("tiergate.v1.RemoteStorageService", "tiergate.v1.ServerInfoService")
+SEGMENTS_SERVICES = (
+    "tiergate.v1.RemoteStorageService",
+    "tiergate.v1.RecordService",
+    "tiergate.v1.ServerInfoService",
+)
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

@@ -13,11 +13,11 @@ from support.local_metadata import LocalMetadata
 from support.planted_garbage import DATA, STRANGERS, Plantation, stored_keys
 from support.segments import make_metadata
 from support.watched_store import WatchedStore
+from tiergate_client.clock import system_clock
 from tiergate_client.ids import LogId, SegmentId, TopicId
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState, TopicIdPartition
 from tiergate_server.adapters.filesystem_store import FilesystemStore
 from tiergate_server.adapters.memory_log import MemoryEventLog
-from tiergate_server.clock import system_clock
 from tiergate_server.segments.framed_json import frame
 from tiergate_server.segments.garbage import GarbageKind
 from tiergate_server.segments.garbage_collection import GarbageCollection, GarbageReport, holds_segments

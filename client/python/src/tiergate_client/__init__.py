@@ -8,11 +8,23 @@ with connect("127.0.0.1:7400") as tiergate:
 """
 
 from tiergate_client._admin import Admin, Assignment, HostedPartition, TakenSnapshot
-from tiergate_client._connection import Access, ServerInfo, Tiergate, connect
+from tiergate_client._connection import Access, MetadataView, ServerInfo, Tiergate, connect
+from tiergate_client._record_stream import RawBatchStream, RecordStream
+from tiergate_client._records import GrpcRecords
 from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.errors import TiergateError
 from tiergate_client.ids import LogId, SegmentId, TopicId
 from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage, SegmentStream
+from tiergate_client.record_values import (
+    AbortedRange,
+    FoundOffset,
+    OffsetRange,
+    PlannedRead,
+    PlannedSplit,
+    Record,
+    RecordHeader,
+    RecordTimestampType,
+)
 from tiergate_client.resolved_segment import ResolvedSegment
 from tiergate_client.segment_data import LogSegmentData
 from tiergate_client.segment_files import FileChecksum, IndexQuestion, SegmentFile, SegmentManifest
@@ -32,20 +44,32 @@ from tiergate_client.values import (
 from tiergate_client.verification import Damage, VerificationProgress
 
 __all__ = [
+    "AbortedRange",
     "Access",
     "Admin",
     "Assignment",
     "ConsistencyToken",
     "Damage",
     "FileChecksum",
+    "FoundOffset",
+    "GrpcRecords",
     "HostedPartition",
     "IndexQuestion",
     "LeaderEpochs",
     "LogId",
     "LogSegmentData",
     "MetadataChange",
+    "MetadataView",
+    "OffsetRange",
     "PartitionDeleteState",
     "PartitionSummary",
+    "PlannedRead",
+    "PlannedSplit",
+    "RawBatchStream",
+    "Record",
+    "RecordHeader",
+    "RecordStream",
+    "RecordTimestampType",
     "RemoteLogMetadata",
     "RemoteLogSegmentMetadata",
     "RemoteLogSegmentMetadataUpdate",

@@ -12,6 +12,7 @@ from tiergate_client.values import TopicIdPartition
 
 _METADATA = "tiergate.v1.RemoteLogMetadataService"
 _STORAGE = "tiergate.v1.RemoteStorageService"
+_RECORDS = "tiergate.v1.RecordService"
 _INFO = "tiergate.v1.ServerInfoService"
 _ADMIN = "tiergate.v1.AdminService"
 
@@ -39,6 +40,7 @@ _RETRIED = {
         "GetSegmentManifest",
         "ResolveSegment",
     ),
+    _RECORDS: ("PlanRead", "FindOffsetByTime"),
     _INFO: ("GetServerInfo",),
     _ADMIN: ("GetAssignment",),
 }

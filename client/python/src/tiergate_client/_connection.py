@@ -16,11 +16,14 @@ from tiergate_client._admin import Admin
 from tiergate_client._channels import Channels
 from tiergate_client._direct_storage import DirectStorage
 from tiergate_client._metadata import GrpcMetadata
+from tiergate_client._records import GrpcRecords
 from tiergate_client._storage import GrpcStorage
+from tiergate_client._tokens import TokenKeeper
 from tiergate_client.errors import InvalidField, Unavailable
 from tiergate_client.ids import LogId
 from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage
 from tiergate_client.status import from_rpc_error
+from tiergate_client.values import ConsistencyToken
 
 Plane = Literal["metadata", "segments"]
 Access = Literal["service", "direct", "auto"]
@@ -46,6 +49,18 @@ class ServerInfo:
     """What an operator should look at."""
 
 
+class MetadataView:
+    """Metadata, and the token of all that was seen through it."""
+
+    def __init__(self, metadata: RemoteLogMetadata, tokens: TokenKeeper) -> None:
+        self.metadata = metadata
+        self._tokens = tokens
+
+    @property
+    def token(self) -> ConsistencyToken | None:
+        return self._tokens.token
+
+
 class Tiergate:
     """A connection to Tiergate, opened when it is first used. Threads may share it; it may be carried over a fork."""
 
@@ -58,10 +73,20 @@ class Tiergate:
         self._segments = segments
         self._timeout_s = timeout_s
         self._channels = Channels()
-        self.metadata: RemoteLogMetadata = GrpcMetadata(self._channels, target=target, timeout_s=timeout_s)
+        tokens = TokenKeeper()
+        self.metadata: RemoteLogMetadata = GrpcMetadata(
+            self._channels, target=target, timeout_s=timeout_s, tokens=tokens
+        )
         self.admin = Admin(self._channels, target=target, timeout_s=timeout_s)
         self._direct: DirectStorage | None = None
         segment_plane = partial(self._address, "segments")
+        self.records = GrpcRecords(
+            self._channels,
+            target=segment_plane,
+            tokens=tokens,
+            timeout_s=timeout_s,
+            stream_timeout_s=stream_timeout_s,
+        )
         if access == "service":
             self.storage: RemoteStorage = GrpcStorage(
                 self._channels, target=segment_plane, timeout_s=timeout_s, stream_timeout_s=stream_timeout_s
@@ -74,6 +99,17 @@ class Tiergate:
                 stream_timeout_s=stream_timeout_s,
                 falls_back=access == "auto",
             )
+
+    def metadata_since(self, token: ConsistencyToken | None, *, timeout_s: float) -> MetadataView:
+        """The metadata as whoever holds the token may see it, apart from what this connection has seen.
+
+        For services that ask on behalf of others: each caller's token goes with its own questions.
+        """
+        tokens = TokenKeeper()
+        if token is not None:
+            tokens.received(token)
+        metadata = GrpcMetadata(self._channels, target=self._target, timeout_s=timeout_s, tokens=tokens)
+        return MetadataView(metadata, tokens)
 
     def server_info(self, plane: Plane = "metadata") -> ServerInfo:
         stub = server_info_pb2_grpc.ServerInfoServiceStub(self._channels.to(self._address(plane)))

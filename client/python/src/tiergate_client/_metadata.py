@@ -30,7 +30,6 @@ from tiergate_client.errors import (
     DeadlineExceeded,
     Exhausted,
     InternalError,
-    LogChanged,
     MetadataLogUnavailable,
     MetadataNotReady,
     NotHosted,
@@ -65,11 +64,11 @@ Answer = TypeVar("Answer", bound=_HasToken)
 
 
 class GrpcMetadata(RemoteLogMetadata):
-    def __init__(self, channels: Channels, *, target: str, timeout_s: float) -> None:
+    def __init__(self, channels: Channels, *, target: str, timeout_s: float, tokens: TokenKeeper | None = None) -> None:
         self._channels = channels
         self._target = target
         self._timeout_s = timeout_s
-        self._tokens = TokenKeeper()
+        self._tokens = tokens or TokenKeeper()
 
     def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
         segment = metadata_to_proto(metadata)
@@ -233,10 +232,7 @@ class GrpcMetadata(RemoteLogMetadata):
             )
         except grpc.RpcError as failure:
             error = from_rpc_error(failure)
-            if isinstance(error, LogChanged):
-                self._tokens.drop(request.token if request.HasField("token") else None)
-            elif error.token is not None:
-                self._tokens.received(error.token)
+            self._tokens.learn(error, sent=request.token if request.HasField("token") else None)
             raise error from failure
         self._tokens.received(token_from_proto(cast("_HasToken", answer).token))
         return answer

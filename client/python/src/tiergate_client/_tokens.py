@@ -5,6 +5,7 @@ from __future__ import annotations
 from tiergate.v1 import types_pb2
 from tiergate_client._fork_safety import ForkSafe
 from tiergate_client.conversions import token_to_proto
+from tiergate_client.errors import LogChanged, TiergateError
 from tiergate_client.ids import LogId
 from tiergate_client.values import ConsistencyToken
 
@@ -16,6 +17,10 @@ class TokenKeeper(ForkSafe):
         super().__init__()
         self._token: ConsistencyToken | None = None
         self._dropped: set[LogId] = set()
+
+    @property
+    def token(self) -> ConsistencyToken | None:
+        return self._token
 
     def to_send(self) -> types_pb2.ConsistencyToken | None:
         token = self._token
@@ -29,6 +34,13 @@ class TokenKeeper(ForkSafe):
                 self._token = token
             elif mine is not None and mine.log_id == token.log_id:
                 self._token = mine.merged(token)
+
+    def learn(self, failure: TiergateError, *, sent: types_pb2.ConsistencyToken | None) -> None:
+        """What a refusal says about the log: that it is another one, or how far it was applied."""
+        if isinstance(failure, LogChanged):
+            self.drop(sent)
+        elif failure.token is not None:
+            self.received(failure.token)
 
     def drop(self, sent: types_pb2.ConsistencyToken | None) -> None:
         """Forgets the log of a token that was refused, unless another one took its place meanwhile."""

@@ -20,6 +20,7 @@ from tiergate_server.cli.ls import ls
 from tiergate_server.cli.metadata import metadata
 from tiergate_server.cli.put import put
 from tiergate_server.cli.rebuild import rebuild
+from tiergate_server.cli.records import records
 from tiergate_server.cli.rm import rm
 from tiergate_server.cli.sample import sample
 from tiergate_server.cli.serve import serve
@@ -31,7 +32,7 @@ from tiergate_server.cli.verify import verify
 
 PROGRAM = "tiergate"
 
-_COMMANDS = (serve, config, sample, put, ls, show, get, rm, uploads, gc, rebuild, verify, status, health)
+_COMMANDS = (serve, config, sample, put, ls, show, get, records, rm, uploads, gc, rebuild, verify, status, health)
 
 app = typer.Typer(
     name=PROGRAM,

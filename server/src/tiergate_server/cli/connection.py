@@ -11,7 +11,7 @@ from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage
 from tiergate_server.addresses import Address
 
 if TYPE_CHECKING:
-    from tiergate_client import Assignment, LogId, TakenSnapshot, TopicId
+    from tiergate_client import Assignment, LogId, OffsetRange, Record, TakenSnapshot, TopicId
     from tiergate_server.cli.session import Session
 
 Plane = Literal["metadata", "segments"]
@@ -58,6 +58,33 @@ class Admin(Protocol):
     def take_snapshot(self) -> TakenSnapshot: ...
 
 
+class RecordStream(Protocol):
+    """Records in order, and what of the range is missing."""
+
+    @property
+    def missing(self) -> tuple[OffsetRange, ...]: ...
+    def __iter__(self) -> Iterator[Record]: ...
+
+
+class Records(Protocol):
+    """Reads of records."""
+
+    def read_records(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        topic_id: TopicId | None = None,
+        start_offset: int | None = None,
+        start_time_ms: int | None = None,
+        stop_offset: int | None = None,
+        stop_time_ms: int | None = None,
+        isolation: str = "read_uncommitted",
+        max_records: int | None = None,
+        skip_missing: bool = False,
+    ) -> AbstractContextManager[RecordStream]: ...
+
+
 class Tiergate(Protocol):
     """The part of a client that commands use."""
 
@@ -65,6 +92,8 @@ class Tiergate(Protocol):
     def metadata(self) -> RemoteLogMetadata: ...
     @property
     def storage(self) -> RemoteStorage: ...
+    @property
+    def records(self) -> Records: ...
     @property
     def admin(self) -> Admin: ...
     def server_info(self, plane: Plane) -> ServerInfo: ...

@@ -72,6 +72,9 @@ class SegmentsLimits:
         meaning="Indexes of all uploads in flight together, which a store may hold in memory until they are finished.",
     )
     downloads: int = setting(96, kind=integer(), meaning="Downloads of logs in flight at the same time.")
+    record_reads: int = setting(
+        16, kind=integer(), meaning="Plans, reads and lookups of records at the same time; each takes some 20 MB."
+    )
     chunk_bytes: int = setting(
         2 * MEBIBYTE,
         kind=integer(minimum=MEBIBYTE, maximum=2 * MEBIBYTE),
@@ -194,6 +197,14 @@ class SegmentsConfig:
         "",
         kind=address(if_empty="the same as segments.listen", any_port=False),
         meaning="Where clients reach the segment plane (the metadata plane tells them); empty means `segments.listen`.",
+    )
+    metadata_target: str = setting(
+        "",
+        kind=text(
+            expected="expected host:port or a gRPC target such as dns:///name:port", pattern=r"|[^\s]+:[0-9]{1,5}"
+        ),
+        meaning="Where the segment plane asks the metadata plane, which records need; empty means "
+        "`metadata.advertise`, or else `metadata.listen`.",
     )
     metrics: str = setting(
         "127.0.0.1:7481",
