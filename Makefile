@@ -2,9 +2,11 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Processes that share the tests. What one of them starts (a broker, a store), it starts for itself.
+JOBS ?= 2
 
 BIN := .venv/bin
-SOURCES := client/python/src server/src tests scripts $(if $(wildcard bench/*.py),bench)
+SOURCES := client/python/src server/src spark_connector/src tests scripts $(if $(wildcard bench/*.py),bench)
 RUN_READY := .venv/.run-ready
 TEST_READY := .venv/.test-ready
 
@@ -19,7 +21,7 @@ run: $(RUN_READY) ## set up and start the service on this machine; Ctrl-C stops 
 	@exec $(BIN)/tiergate serve $(ARGS)
 
 test: $(TEST_READY) ## set up and run every test but the nightly ones
-	@$(BIN)/pytest -q -m "not nightly" $(ARGS)
+	@$(BIN)/pytest -q -m "not nightly" --numprocesses=$(JOBS) --dist=loadgroup --no-loadscope-reorder $(ARGS)
 
 check: $(TEST_READY) ## format, lint, types, proto lint and drift
 	@$(BIN)/ruff format --quiet --check . || { echo "run: make format"; exit 1; }
@@ -40,26 +42,27 @@ docs: $(RUN_READY) ## write the parts of the docs that come from the code
 	@mv docs/configuration.md.new docs/configuration.md
 
 nightly: $(TEST_READY) ## every test, with the long settings
-	@KILLS=1000 REPLICA_KILLS=100 $(BIN)/pytest -q --timeout=3600 --hypothesis-profile=nightly $(ARGS)
+	@KILLS=1000 REPLICA_KILLS=100 $(BIN)/pytest -q --timeout=3600 --hypothesis-profile=nightly \
+		--numprocesses=$(JOBS) --dist=loadgroup --no-loadscope-reorder $(ARGS)
 
 bench: $(TEST_READY) ## every benchmark, one after another
 	@for file in bench/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" $(ARGS) || exit 1; done
 
 wheels: $(TEST_READY) ## build the distributions into dist/
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-		--wheel-dir dist ./protos ./client/python ./server
+		--wheel-dir dist ./protos ./client/python ./server ./spark_connector
 	@ls dist
 
 clean: ## remove .venv and everything that was built (downloads stay cached outside the clone)
 	@rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	@find protos client server tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find protos client server spark_connector tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 PACKAGE_FILES := constraints.txt scripts/set_up.py protos/pyproject.toml client/python/pyproject.toml server/pyproject.toml
 
 $(RUN_READY): $(PACKAGE_FILES) | require-python
 	@$(PYTHON) scripts/set_up.py run
 
-$(TEST_READY): $(PACKAGE_FILES) requirements-dev.txt | require-python
+$(TEST_READY): $(PACKAGE_FILES) requirements-dev.txt spark_connector/pyproject.toml | require-python
 	@$(PYTHON) scripts/set_up.py test
 
 require-python:

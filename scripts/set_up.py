@@ -22,6 +22,7 @@ LOG = VENV / "set-up.log"
 # needs no network.
 BUILD_TOOLS = ("hatchling", "editables")
 DISTRIBUTIONS = ("protos", "client/python", "server")
+DISTRIBUTIONS_UNDER_TEST = ("spark_connector",)
 TICK_S = 1.0
 QUIET_S = 2.0
 LAST_LINES = 30
@@ -32,13 +33,17 @@ def main(goal: str) -> int:
         if not (VENV / "bin" / "pip").exists():
             _step("making .venv", [sys.executable, "-m", "venv", str(VENV)])
         _pip("installing what builds the distributions", *BUILD_TOOLS)
-        editable = [word for directory in DISTRIBUTIONS for word in ("--editable", str(ROOT / directory))]
-        _pip("installing the service and what it needs", "--no-build-isolation", *editable)
+        _pip("installing the service and what it needs", "--no-build-isolation", *_editable(DISTRIBUTIONS))
         (VENV / ".run-ready").touch()
         if goal == "test":
-            _pip("installing what the tests need", "--requirement", str(ROOT / "requirements-dev.txt"))
+            words = ["--requirement", str(ROOT / "requirements-dev.txt"), *_editable(DISTRIBUTIONS_UNDER_TEST)]
+            _pip("installing what the tests need", "--no-build-isolation", *words)
             (VENV / ".test-ready").touch()
     return 0
+
+
+def _editable(directories: Sequence[str]) -> list[str]:
+    return [word for directory in directories for word in ("--editable", str(ROOT / directory))]
 
 
 @contextmanager

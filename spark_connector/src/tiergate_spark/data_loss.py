@@ -1,0 +1,25 @@
+"""What a stream does when records that it should read are gone: fails, or says so once and goes on."""
+
+from __future__ import annotations
+
+import logging
+
+from tiergate_client.errors import OffsetOutOfRange
+
+_log = logging.getLogger("tiergate_spark")
+
+
+class DataLoss:
+    """The option `failOnDataLoss`."""
+
+    def __init__(self, *, is_error: bool) -> None:
+        self._is_error = is_error
+        self._told: set[str] = set()
+
+    def report(self, fact: str) -> None:
+        """Raises OffsetOutOfRange unless loss is accepted."""
+        if self._is_error:
+            raise OffsetOutOfRange(f"{fact}; set failOnDataLoss to false to go on without what is lost")
+        if fact not in self._told:  # at every trigger it would be the same again
+            self._told.add(fact)
+            _log.warning("%s: what is lost is skipped", fact)

@@ -1,0 +1,92 @@
+"""The partitions in the tier that a selection of topics means."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from tiergate_client.errors import InvalidField, TopicNotFound
+from tiergate_client.interfaces import RemoteLogMetadata
+from tiergate_client.values import PartitionSummary, TopicIdPartition
+from tiergate_spark.offsets import TopicPartition, partition_name
+from tiergate_spark.options import SourceOptions
+from tiergate_spark.topic_selection import Assign, Subscribe, SubscribePattern
+
+_log = logging.getLogger("tiergate_spark")
+
+
+def selected_partitions(metadata: RemoteLogMetadata, options: SourceOptions) -> dict[TopicPartition, TopicIdPartition]:
+    """As selected_summaries, but where data must not be missing, InvalidField tells what is assigned and not there."""
+    chosen = {place: summary.partition for place, summary in selected_summaries(metadata, options).items()}
+    if isinstance(options.topics, Assign):
+        report_untiered(options.topics.partitions - chosen.keys(), option="assign", options=options)
+    return chosen
+
+
+def selected_summaries(metadata: RemoteLogMetadata, options: SourceOptions) -> dict[TopicPartition, PartitionSummary]:
+    """In the order of names and numbers.
+
+    Raises TopicNotFound for a name that the tier does not know, InvalidField for a name with several ids of which none
+    is chosen.
+    """
+    match options.topics:
+        case Subscribe(names):
+            found = [one for name in names for one in _partitions_of(metadata, name)]
+        case SubscribePattern() as pattern:
+            found = [one for one in metadata.list_partitions() if pattern.matches(one.partition.topic)]
+        case Assign(wanted):
+            names = tuple(sorted({topic for topic, _ in wanted}))
+            found = [one for name in names for one in _partitions_of(metadata, name)]
+    chosen = _one_id_per_name(found, options.topic_ids)
+    if isinstance(options.topics, Assign):
+        chosen = {place: one for place, one in chosen.items() if place in options.topics.partitions}
+    return dict(sorted(chosen.items()))
+
+
+def report_untiered(places: Iterable[TopicPartition], *, option: str, options: SourceOptions) -> None:
+    """Partitions that the user names and the tier does not know."""
+    names = ", ".join(partition_name(place) for place in sorted(places))
+    if not names:
+        return
+    if options.fail_on_data_loss:
+        raise InvalidField.of(
+            option, f"nothing of {names} is tiered; leave it out, or set failOnDataLoss to false to read what there is"
+        )
+    _log.warning("nothing of %s is tiered: it is read as empty", names)
+
+
+def _partitions_of(metadata: RemoteLogMetadata, name: str) -> list[PartitionSummary]:
+    try:
+        return list(metadata.list_partitions(topic=name))
+    except TopicNotFound as error:
+        raise TopicNotFound(
+            f"the tier knows no topic {name!r}; `tiergate ls` shows what there is", details=error.details
+        ) from error
+
+
+def _one_id_per_name(
+    found: Iterable[PartitionSummary], topic_ids: Mapping[str, str] | str | None
+) -> dict[TopicPartition, PartitionSummary]:
+    by_name: dict[str, dict[str, list[PartitionSummary]]] = {}
+    for one in found:
+        by_name.setdefault(one.partition.topic, {}).setdefault(str(one.partition.topic_id), []).append(one)
+    _check_chosen_ids(by_name, topic_ids)
+    chosen: dict[TopicPartition, PartitionSummary] = {}
+    for name, by_id in by_name.items():
+        wanted = topic_ids if isinstance(topic_ids, str) else (topic_ids or {}).get(name)
+        candidates = by_id if wanted not in by_id else {wanted: by_id[wanted]}
+        if len(candidates) > 1:
+            raise InvalidField.of(
+                "topicId", f"the tier knows {name!r} under {' and '.join(sorted(candidates))}; choose one of them"
+            )
+        chosen |= {(name, one.partition.partition): one for ones in candidates.values() for one in ones}
+    return chosen
+
+
+def _check_chosen_ids(by_name: Mapping[str, Mapping[str, object]], topic_ids: Mapping[str, str] | str | None) -> None:
+    if isinstance(topic_ids, str) and not any(topic_ids in by_id for by_id in by_name.values()):
+        raise InvalidField.of("topicId", f"no topic of this read has the id {topic_ids}")
+    if isinstance(topic_ids, Mapping):
+        for name, wanted in topic_ids.items():
+            if wanted not in by_name.get(name, {}):
+                raise InvalidField.of("topicId", f"this read has no topic {name!r} with the id {wanted}")

@@ -1,0 +1,1 @@
+"""Pipelines on Spark, each a function and a command of `tiergate-spark`."""

@@ -1,0 +1,78 @@
+"""The zip that brings this package to executors: `--py-files`, or `ship` in a session that runs already.
+
+It holds our own code alone. What that needs (pyarrow, numpy, numba, grpcio, protobuf, googleapis-common-protos, crc32c)
+has compiled parts and must be on the executors' image.
+"""
+
+from __future__ import annotations
+
+import atexit
+import py_compile
+import shutil
+import sys
+import tempfile
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+PACKAGES: Final = ("tiergate", "tiergate_client", "tiergate_spark", "pyspark_tiergate")
+_ZIP_NAME: Final = "tiergate-spark.zip"
+# The decoder copies such a file from the zip to the node's cache, where numba keeps what it compiles.
+_READ_AS_SOURCE: Final = "_kernels.py"
+# Zips have no earlier date. The same code makes the same zip.
+_NO_DATE: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def write_package_zip(path: Path) -> Path:
+    """Writes the packages as they are installed here."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in PACKAGES:
+            for directory in _directories(package):
+                for source in sorted(directory.rglob("*.py")):
+                    name = source.relative_to(directory.parent).as_posix()
+                    _add(archive, name, source.read_bytes())
+                    if not source.name.endswith(_READ_AS_SOURCE):
+                        _add(archive, f"{name}c", _compiled(source, name))
+    return path
+
+
+def ship(spark: SparkSession) -> None:
+    """Sends the package to the executors of a session.
+
+    They fetch the zip from where it lies when they start, also those that come late: it is kept while the driver lives.
+    """
+    directory = tempfile.mkdtemp(prefix="tiergate-spark-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    spark.sparkContext.addPyFile(str(write_package_zip(Path(directory) / _ZIP_NAME)))
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(name, _NO_DATE), content, zipfile.ZIP_DEFLATED)
+
+
+def _compiled(source: Path, name: str) -> bytes:
+    """For this release of Python; another one compiles the source. Of a zip, every new process would do that again."""
+    with tempfile.NamedTemporaryFile(suffix=".pyc") as file:
+        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        py_compile.compile(str(source), cfile=file.name, dfile=name, doraise=True, invalidation_mode=mode)
+        return Path(file.name).read_bytes()
+
+
+def _directories(package: str) -> list[Path]:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError(f"{package} is not installed: install tiergate-spark")
+    return [Path(place) for place in spec.submodule_search_locations]
+
+
+def main(arguments: list[str]) -> int:
+    path = write_package_zip(Path(arguments[0] if arguments else _ZIP_NAME))
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""The application file for spark-submit."""

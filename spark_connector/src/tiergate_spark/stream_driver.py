@@ -1,0 +1,92 @@
+"""A stream's side on the driver, over one connection: where it begins, how far each micro-batch goes, its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from tiergate_client import connect
+from tiergate_spark.admission import admitted_stops, available_stops
+from tiergate_spark.data_loss import DataLoss
+from tiergate_spark.input_split import InputSplit
+from tiergate_spark.offsets import PartitionNumbers, TopicPartition, partition_name
+from tiergate_spark.options import Service, SourceOptions
+from tiergate_spark.planning import input_splits, located
+from tiergate_spark.schema import Column
+from tiergate_spark.stream_planning import has_offsets, plan_between
+from tiergate_spark.stream_start import StreamStart, stream_start
+from tiergate_spark.tier_watch import TieredPartition, TierWatch
+from tiergate_spark.topic_selection import Assign
+
+
+class StreamDriver:
+    """Lives as long as one run of a query. What has to outlive it is in Spark's checkpoint."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+        service = options.service
+        self._options = options
+        self._columns = columns
+        self._client = connect(service.target, segments=service.segments, access=service.access)
+        self._watch = TierWatch(self._client, options)
+        self._loss = DataLoss(is_error=options.fail_on_data_loss)
+        self._start: StreamStart | None = None
+        self._is_before_first_batch = False
+        self._frozen: Mapping[TopicPartition, TieredPartition] | None = None
+        self.last_available: PartitionNumbers | None = None
+        """What could have been read when the last batch was cut."""
+
+    def freeze(self) -> None:
+        """From now on nothing new is seen: the stream ends at what there is now."""
+        self._frozen = self._look()
+
+    def start(self) -> PartitionNumbers:
+        """Where a query without a finished batch begins; the same however often Spark asks."""
+        if self._start is None:
+            self._start = stream_start(self._tier(), self._client.storage, self._options, loss=self._loss)
+            self._is_before_first_batch = True
+        return self._start.offsets
+
+    def stops(self, starts: PartitionNumbers, *, limit: int | None) -> PartitionNumbers:
+        """Where the batch that begins at `starts` ends."""
+        stops = available_stops(starts, self._tier(), loss=self._loss)
+        self.last_available = stops
+        if limit is not None:
+            stops = admitted_stops(starts, stops, limit=limit)
+        if self._start is not None and self._is_before_first_batch:
+            # Spark does not keep where the first batch began, and asks again when a crash interrupts it. The latest
+            # offset is then another one: what the first batch had read behind the old one would be lost.
+            stops |= {place: starts[place] for place in self._start.at_latest}
+        self._is_before_first_batch = False
+        return stops
+
+    def plan(self, starts: PartitionNumbers, stops: PartitionNumbers) -> list[InputSplit]:
+        """The tasks of a batch. What is there is looked up anew: retention may have been faster than the stream."""
+        self._is_before_first_batch = False
+        if not has_offsets(starts, stops):
+            return []
+        plans = plan_between(
+            starts,
+            stops,
+            tier=self._look(),
+            storage=self._client.storage,
+            options=self._options,
+            loss=self._loss,
+        )
+        return input_splits(plans, service=self._service, columns=self._columns, options=self._options)
+
+    def close(self) -> None:
+        self._client.close()
+
+    @cached_property
+    def _service(self) -> Service:
+        return located(self._client, self._options.service)
+
+    def _tier(self) -> Mapping[TopicPartition, TieredPartition]:
+        return self._look() if self._frozen is None else self._frozen
+
+    def _look(self) -> Mapping[TopicPartition, TieredPartition]:
+        tier = self._watch.look()
+        if isinstance(self._options.topics, Assign):
+            for place in sorted(self._options.topics.partitions - tier.keys()):
+                self._loss.report(f"nothing of {partition_name(place)} is tiered")
+        return tier

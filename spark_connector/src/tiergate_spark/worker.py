@@ -1,0 +1,47 @@
+"""The executors' side: reads a split in a worker process of Spark's. What to read was planned on the driver."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from tiergate_client import Tiergate, connect
+from tiergate_client.record_conversions import split_from_bytes
+from tiergate_client.records.split_reading import read_split
+from tiergate_spark.input_split import InputSplit
+from tiergate_spark.options import Service
+from tiergate_spark.rows import SparkRows
+
+
+def read_input_split(task: InputSplit) -> Iterator[Any]:
+    """The rows of the split as `pyarrow.RecordBatch`es. A stream that breaks is resumed by the client."""
+    split = split_from_bytes(task.split)
+    partition = split.partition
+    rows = SparkRows(
+        task.columns,
+        topic=partition.topic,
+        partition=partition.partition,
+        min_timestamp_ms=task.min_timestamp_ms,
+    )
+    client = _client(task.service)
+    for batch in read_split(split, client.storage, columns=rows.decoded_columns):
+        _settle()
+        yield rows.of(batch)
+
+
+@cache
+def _client(service: Service) -> Tiergate:
+    """One for all tasks of a worker process; its channels are opened in the process that uses them."""
+    return connect(service.target, segments=service.segments, access=service.access)
+
+
+@cache
+def _settle() -> None:
+    """PySpark collects garbage after every task; what was imported up to the first batch need not be looked at again.
+
+    With numba loaded that is most of the time of a short task.
+    """
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,188 @@
+"""`export` on a real Spark and real planes: each record is in the files once, over runs, crashes and new segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from support.planes import Planes, running_planes
+from support.s3_server import Bucket
+from support.spark_commands import kill_when, spark_command
+from support.tiering import tier_segments
+from tiergate_client import Tiergate, connect
+from tiergate_client.errors import TopicNotFound
+from tiergate_client.local_log import PartitionDirectory
+from tiergate_server.kafka_files.sample import write_sample
+from tiergate_spark import register
+from tiergate_spark.options import Service
+from tiergate_spark.pipelines.export import ExportOptions, export, read_export
+from tiergate_spark.pipelines.export_layout import CommitBy, ExportDirectory, OffsetRange
+from tiergate_spark.pipelines.failures import PipelineFailed
+
+pytestmark = pytest.mark.timeout(300)
+
+_COLUMNS = ("partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+_SMALL = 64 * 1024
+
+
+@pytest.fixture
+def tiergate(planes: Planes) -> Iterator[Tiergate]:
+    with connect(planes.target) as client:
+        yield client
+
+
+def two_partitions(parent: Path, topic: str, *, segments: int = 6, segment_bytes: int = 32 * 1024) -> list[Path]:
+    """Directories of one topic: they have the same id, and records of their own."""
+    first = write_sample(parent, topic=topic, segments=segments, segment_bytes=segment_bytes).directory
+    second = write_sample(parent / "b", topic=topic, segments=segments, segment_bytes=segment_bytes, seed=1).directory
+    (second / "partition.metadata").write_bytes((first / "partition.metadata").read_bytes())
+    return [first, second.rename(parent / f"{topic}-1")]
+
+
+def options_for(target: str, **chosen: Any) -> ExportOptions:
+    return ExportOptions(Service(target, None, "auto"), **{"wave_bytes": _SMALL, **chosen})
+
+
+def table(frame: DataFrame) -> Any:
+    return frame.select(*_COLUMNS).toArrow().sort_by([("partition", "ascending"), ("offset", "ascending")])
+
+
+def in_the_tier(spark: SparkSession, target: str, topic: str, isolation: str = "read_uncommitted") -> Any:
+    register(spark)
+    reader = spark.read.format("tiergate").options(target=target, subscribe=topic, includeHeaders="true")
+    return table(reader.option("kafka.isolation.level", isolation).load())
+
+
+@pytest.mark.parametrize("commit_by", ["rename", "marker"])
+def test_each_run_exports_what_was_tiered_since_the_last(
+    spark: SparkSession, planes: Planes, tiergate: Tiergate, tmp_path: Path, commit_by: CommitBy
+) -> None:
+    topic, path = f"export-{commit_by}", str(tmp_path / "export")
+    directories = two_partitions(tmp_path, topic)
+    options = options_for(planes.target, partition_by=("date",), commit_by=commit_by)
+    records = 0
+    for number in range(3):
+        if number < 2:
+            for directory in directories:
+                tier_segments(tiergate, directory, first=_tiered_stop(tiergate, directory), limit=3)
+        summary = export(spark, topic, path, options=options)
+        records += summary.records
+        expected = in_the_tier(spark, planes.target, topic)
+        assert records == expected.num_rows
+        assert (summary.ranges > 2) is (number < 2)
+        assert table(spark.read.parquet(path)).equals(expected)
+        assert table(read_export(spark, path)).equals(expected)
+    assert "date" in spark.read.parquet(path).columns
+    plain = pyarrow.dataset.dataset(path, format="parquet", partitioning="hive")
+    assert plain.count_rows() == records
+
+
+def _tiered_stop(tiergate: Tiergate, directory: Path) -> int:
+    found = tiergate.metadata.list_segments(PartitionDirectory.open(directory).partition)
+    return max((one.end_offset + 1 for one in found), default=0)
+
+
+@pytest.mark.parametrize("commit_by", ["rename", "marker"])
+def test_crash_between_writing_and_remembering_doubles_nothing(
+    spark: SparkSession,
+    planes: Planes,
+    tiergate: Tiergate,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    commit_by: CommitBy,
+) -> None:
+    topic, path = f"export-crash-{commit_by}", str(tmp_path / "export")
+    for directory in two_partitions(tmp_path, topic, segments=3):
+        tier_segments(tiergate, directory)
+    commit, left = ExportDirectory.commit, iter([True, False])
+
+    def commit_once(self: ExportDirectory, written: OffsetRange, *, staging: str) -> None:
+        if not next(left):
+            raise MemoryError("the driver is no more")
+        commit(self, written, staging=staging)
+
+    options = options_for(planes.target, commit_by=commit_by)
+    with monkeypatch.context() as patched:
+        patched.setattr(ExportDirectory, "commit", commit_once)
+        with pytest.raises(MemoryError):
+            export(spark, topic, path, options=options)
+    expected = in_the_tier(spark, planes.target, topic)
+    assert 0 < read_export(spark, path).count() < expected.num_rows
+    export(spark, topic, path, options=options)
+    assert table(spark.read.parquet(path)).equals(expected)
+
+
+def test_run_after_a_killed_driver_exports_every_record_once(
+    spark: SparkSession, planes: Planes, tiergate: Tiergate, tmp_path: Path
+) -> None:
+    topic, path = "export-killed", tmp_path / "export"
+    for directory in two_partitions(tmp_path, topic, segments=30):
+        tier_segments(tiergate, directory)
+    words = ["export", topic, "--to", str(path), "--commit-bytes", "64k", "--partition-by", "partition,hour"]
+
+    def ranges() -> int:
+        return len(list(path.glob("partition=*/start_offset=*")))
+
+    kill_when(spark_command(planes.target, *words), lambda: ranges() >= 3, log=tmp_path / "log")
+    expected = in_the_tier(spark, planes.target, topic)
+    left = table(spark.read.parquet(str(path)))
+    assert 0 < left.num_rows < expected.num_rows
+    assert len(set(zip(left["partition"].to_pylist(), left["offset"].to_pylist(), strict=True))) == left.num_rows
+    export(spark, topic, str(path), options=options_for(planes.target, partition_by=("hour",), wave_bytes=None))
+    assert table(spark.read.parquet(str(path))).equals(expected)
+
+
+def test_committed_records_of_an_s3_store_between_two_limits_become_json(
+    spark: SparkSession, bucket: Bucket, tmp_path: Path
+) -> None:
+    directory = write_sample(tmp_path, topic="export-s3", segments=4, segment_bytes=64 * 1024).directory
+    with running_planes(tmp_path / "planes", **bucket.plane_settings()) as planes, connect(planes.target) as tiergate:
+        tier_segments(tiergate, directory)
+        path = str(tmp_path / "export")
+        limits = {"from_offset": 7, "to_offset": 900}
+        options = options_for(planes.target, format="json", isolation="read_committed", **limits)
+        export(spark, "export-s3", path, options=options)
+        expected = in_the_tier(spark, planes.target, "export-s3", "read_committed")
+        everything = in_the_tier(spark, planes.target, "export-s3")
+    wanted = [offset for offset in expected["offset"].to_pylist() if 7 <= offset < 900]
+    assert len(wanted) < len([offset for offset in everything["offset"].to_pylist() if 7 <= offset < 900])
+    exported = spark.read.json(path).orderBy("offset").collect()
+    assert [row["offset"] for row in exported] == wanted
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"partition_by": ("color",)}, "cannot be partitioned by 'color'"),
+        ({"format": "delta"}, "delta is no format of plain files"),
+        ({"from_offset": 5}, "has 2 partitions"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_before_anything_is_written(
+    spark: SparkSession,
+    planes: Planes,
+    tiergate: Tiergate,
+    tmp_path: Path,
+    chosen: dict[str, Any],
+    message: str,
+) -> None:
+    for directory in two_partitions(tmp_path, f"export-refused-{next(iter(chosen))}", segments=1):
+        tier_segments(tiergate, directory)
+    with pytest.raises(PipelineFailed, match=message):
+        export(
+            spark,
+            f"export-refused-{next(iter(chosen))}",
+            str(tmp_path / "export"),
+            options=options_for(planes.target, **chosen),
+        )
+    assert not (tmp_path / "export").exists()
+
+
+def test_unknown_topic_is_told_by_name(spark: SparkSession, planes: Planes, tmp_path: Path) -> None:
+    with pytest.raises(TopicNotFound, match="'export-nothing'"):
+        export(spark, "export-nothing", str(tmp_path / "export"), options=options_for(planes.target))

@@ -1,0 +1,224 @@
+"""What a read is planned to be: which partitions, offsets and bytes, from options and filters; Spark is not needed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from support.planes import Planes, running_planes
+from support.segments import make_metadata
+from support.tiering import tier_segments
+from tiergate_client import Tiergate, connect
+from tiergate_client.errors import InvalidField, OffsetOutOfRange, TopicNotFound
+from tiergate_client.ids import TopicId
+from tiergate_client.record_conversions import split_from_bytes
+from tiergate_client.records.read_split import ReadSplit
+from tiergate_server.kafka_files.sample import SamplePartition, write_sample
+from tiergate_spark.bounds import Bounds, Interval
+from tiergate_spark.options import parse_options
+from tiergate_spark.partitions import selected_partitions
+from tiergate_spark.planning import plan_batch
+from tiergate_spark.schema import columns_of, source_schema
+
+COLUMNS = columns_of(source_schema(include_headers=False))
+FIRST_ID, SECOND_ID, OTHER_ID = sorted((TopicId.random() for _ in range(3)), key=str)
+STOP = 19_640
+"""Behind the last rolled segment of the sample."""
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> SamplePartition:
+    return write_sample(tmp_path_factory.mktemp("kafka"))
+
+
+@pytest.fixture(scope="module")
+def planes(tmp_path_factory: pytest.TempPathFactory, sample: SamplePartition) -> Iterator[Planes]:
+    """With the sample, and with topics of which there is metadata only."""
+    with running_planes(tmp_path_factory.mktemp("planes")) as running, connect(running.target) as tiergate:
+        tier_segments(tiergate, sample.directory)
+        for topic, topic_id, partition in (
+            ("twice", FIRST_ID, 0),
+            ("twice", SECOND_ID, 0),
+            ("twice", SECOND_ID, 1),
+            ("once.more", OTHER_ID, 2),
+        ):
+            announced = make_metadata(topic=topic, topic_id=topic_id, partition=partition)
+            tiergate.metadata.add_segment(announced)
+        yield running
+
+
+@pytest.fixture
+def tiergate(planes: Planes) -> Iterator[Tiergate]:
+    with connect(planes.target) as connected:
+        yield connected
+
+
+@pytest.fixture
+def target(planes: Planes) -> str:
+    return planes.target
+
+
+def selected(tiergate: Tiergate, **given: str) -> list[tuple[str, int, TopicId]]:
+    found = selected_partitions(tiergate.metadata, parse_options({"target": "unused:1", **given}))
+    return [(topic, number, partition.topic_id) for (topic, number), partition in found.items()]
+
+
+def splits(target: str, bounds: Bounds | None = None, /, **given: str) -> list[ReadSplit]:
+    options = parse_options({"target": target, "subscribe": "orders", **given})
+    return [split_from_bytes(one.split) for one in plan_batch(options, COLUMNS, bounds=bounds or Bounds())]
+
+
+def offsets(read: list[ReadSplit]) -> list[tuple[int, int]]:
+    return [(split.start_offset, split.stop_offset) for split in read]
+
+
+def refusal(target: str, kind: type[Exception] = InvalidField, **given: str) -> str:
+    with pytest.raises(kind) as caught:
+        splits(target, **given)
+    return str(caught.value)
+
+
+def test_topics_are_found_by_name_by_pattern_and_by_partition(tiergate: Tiergate, sample: SamplePartition) -> None:
+    topic_id = sample.partition.topic_id
+    assert selected(tiergate, subscribe="once.more,orders") == [("once.more", 2, OTHER_ID), ("orders", 0, topic_id)]
+    assert selected(tiergate, subscribePattern="o.*") == [("once.more", 2, OTHER_ID), ("orders", 0, topic_id)]
+    assert selected(tiergate, subscribePattern="order") == []
+    assert selected(tiergate, assign='{"orders":[0]}') == [("orders", 0, topic_id)]
+
+
+def test_name_that_the_tier_does_not_know_is_an_error(tiergate: Tiergate) -> None:
+    with pytest.raises(TopicNotFound, match="the tier knows no topic 'order'; `tiergate ls` shows what there is"):
+        selected(tiergate, subscribe="orders,order")
+
+
+def test_name_with_two_ids_is_an_error_that_lists_both(tiergate: Tiergate) -> None:
+    with pytest.raises(InvalidField) as caught:
+        selected(tiergate, subscribe="twice")
+    assert caught.value.message == (
+        f"topicId: the tier knows 'twice' under {FIRST_ID} and {SECOND_ID}; choose one of them"
+    )
+
+
+def test_id_chooses_among_topics_of_one_name(tiergate: Tiergate) -> None:
+    assert selected(tiergate, subscribe="twice", topicId=str(FIRST_ID)) == [("twice", 0, FIRST_ID)]
+    by_topic = f'{{"twice":"{SECOND_ID}"}}'
+    expected = [("once.more", 2, OTHER_ID), ("twice", 0, SECOND_ID), ("twice", 1, SECOND_ID)]
+    assert selected(tiergate, subscribe="twice,once.more", topicId=by_topic) == expected
+    assert selected(tiergate, subscribe="twice,once.more", topicId=str(SECOND_ID)) == expected
+
+
+@pytest.mark.parametrize("given", [str(OTHER_ID), f'{{"twice":"{OTHER_ID}"}}', f'{{"orders":"{FIRST_ID}"}}'])
+def test_id_that_no_topic_of_the_read_has_is_an_error(tiergate: Tiergate, given: str) -> None:
+    with pytest.raises(InvalidField, match="topicId: "):
+        selected(tiergate, subscribe="twice", topicId=given)
+
+
+def test_partition_without_anything_tiered_is_an_error_or_empty(
+    tiergate: Tiergate, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(InvalidField, match="assign: nothing of orders-3, orders-7 is tiered; leave it out, or set"):
+        selected(tiergate, assign='{"orders":[0,7,3]}')
+    with caplog.at_level(logging.WARNING, "tiergate_spark"):
+        assert len(selected(tiergate, assign='{"orders":[0,7]}', failOnDataLoss="false")) == 1
+    assert caplog.messages == ["nothing of orders-7 is tiered: it is read as empty"]
+
+
+def test_whole_topic_is_one_split_up_to_its_size(target: str) -> None:
+    assert offsets(splits(target)) == [(0, STOP)]
+
+
+def test_splits_are_cut_by_bytes_also_inside_a_segment(target: str) -> None:
+    read = splits(target, splitBytes="300k")
+    assert len(read) >= 4 * 3
+    assert [split.start_offset for split in read[1:]] == [split.stop_offset for split in read[:-1]]
+    assert (read[0].start_offset, read[-1].stop_offset) == (0, STOP)
+    assert max(split.size_bytes for split in read) < 320 << 10
+
+
+def test_splits_are_cut_by_records(target: str) -> None:
+    assert max(stop - start for start, stop in offsets(splits(target, maxRecordsPerPartition="500"))) <= 500
+
+
+def test_least_number_of_splits_is_about_reached(target: str) -> None:
+    assert 6 <= len(splits(target, minPartitions="6")) <= 12
+    assert len(splits(target, minPartitions="1")) == 1
+
+
+def test_given_offsets_are_read_and_no_others(target: str) -> None:
+    read = splits(target, startingOffsets='{"orders":{"0":4000}}', endingOffsets='{"orders":{"0":6000}}')
+    assert offsets(read) == [(4000, 6000)]
+    assert splits(target, startingOffsets='{"orders":{"0":5}}', endingOffsets='{"orders":{"0":5}}') == []
+
+
+def test_log_start_hides_what_is_before_it(target: str) -> None:
+    assert offsets(splits(target, logStartOffset="100")) == [(100, STOP)]
+    assert offsets(splits(target, logStartOffset='{"orders":{"0":100},"others":{"0":7}}')) == [(100, STOP)]
+    assert offsets(splits(target, logStartOffset='{"orders":{"1":100}}')) == [(0, STOP)]
+
+
+def test_offsets_outside_of_the_tier_are_an_error_or_skipped(target: str, caplog: pytest.LogCaptureFixture) -> None:
+    beyond = {"endingOffsets": '{"orders":{"0":30000}}'}
+    assert "30000" in refusal(target, OffsetOutOfRange, **beyond)
+    with caplog.at_level(logging.WARNING, "tiergate_spark"):
+        assert offsets(splits(target, **beyond, failOnDataLoss="false")) == [(0, STOP)]
+    (message,) = caplog.messages
+    assert message.startswith(f"offsets {STOP} to 29999 of orders-0 (")
+    assert message.endswith(") are not in the tier: skipped")
+
+
+def test_limits_must_name_every_partition_and_no_other(target: str) -> None:
+    assert refusal(target, startingOffsets='{"other":{"0":1}}', failOnDataLoss="false") == (
+        "startingOffsets: it must name every partition that is read, but orders-0 is missing; -2 is earliest, -1 latest"
+    )
+    assert refusal(target, endingOffsetsByTimestamp='{"orders":{"1":1}}').startswith(
+        "endingOffsetsByTimestamp: it must"
+    )
+    assert refusal(target, startingOffsets='{"orders":{"0":1,"1":-2}}').startswith(
+        "startingOffsets: nothing of orders-1 is tiered; leave it out"
+    )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        (Bounds(offsets=Interval(4000, 6000)), [(4000, 6000)]),
+        (Bounds(offsets=Interval(15_000, None)), [(15_000, STOP)]),
+        (Bounds(offsets=Interval(None, 50_000)), [(0, STOP)]),
+        (Bounds(offsets=Interval(-5, 3)), [(0, 3)]),
+        (Bounds(offsets=Interval(50_000, None)), []),
+        (Bounds(offsets=Interval(9, 9)), []),
+        (Bounds(topics=frozenset({"others"})), []),
+        (Bounds(topics=frozenset({"orders"})), [(0, STOP)]),
+        (Bounds(partitions=Interval(1, None)), []),
+        (Bounds(partition_numbers=frozenset({0, 3})), [(0, STOP)]),
+    ],
+)
+def test_filters_on_places_read_no_more_than_they_let_through(
+    target: str, bounds: Bounds, expected: list[tuple[int, int]]
+) -> None:
+    assert offsets(splits(target, bounds)) == expected
+
+
+@pytest.mark.parametrize("how", ["filter", "option"])
+def test_lower_bound_of_time_reads_fewer_segments_and_bytes(target: str, tiergate: Tiergate, how: str) -> None:
+    (whole,) = splits(target)
+    third = whole.ranges[2].segment
+    least = third.max_timestamp_ms
+    asked: dict[str, str] = {"minTimestamp": str(least)} if how == "option" else {}
+    read = splits(target, Bounds(min_timestamp_ms=None if asked else least), **asked)
+    assert [one.segment.segment_id for split in read for one in split.ranges] == [
+        one.segment.segment_id for one in whole.ranges[2:]
+    ]
+    assert sum(split.size_bytes for split in read) < sum(one.size_bytes for one in whole.ranges[2:])
+
+
+def test_executors_are_told_where_the_segment_plane_is(target: str, planes: Planes) -> None:
+    options = {"target": target, "subscribe": "orders"}
+    (learned,) = plan_batch(parse_options(options), COLUMNS, bounds=Bounds())
+    assert learned.service.segments == planes.segments.address
+    given = {**options, "segments": planes.segments.address, "access": "service", "minTimestamp": "5"}
+    (task,) = plan_batch(parse_options(given), COLUMNS, bounds=Bounds())
+    assert (task.service.segments, task.service.access) == (planes.segments.address, "service")
+    assert (task.columns, task.min_timestamp_ms) == (COLUMNS, 5)

@@ -1,0 +1,111 @@
+"""What is told about errors, also those of a Python worker that come back as text."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PythonException, SparkNoSuchElementException
+
+from tiergate_client.errors import TopicNotFound
+from tiergate_client.local_log import UnreadablePartitionDirectory
+from tiergate_spark.pipelines.cli import run
+from tiergate_spark.pipelines.failures import ExitCode, describe
+from tiergate_spark.pipelines.progress import ProgressLine
+
+_WORKER = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+  File "worker.py", line 3592, in main
+    process()
+KeyError: 'the first one'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "segment_offload.py", line 72, in offload_segment
+{last}
+ SQLSTATE: 38000
+\tat org.apache.spark.api.python.BasePythonRunner(PythonRunner.scala:665)
+Caused by: java.lang.Nothing: not this one
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "message", "exit_code"),
+    [
+        ("tiergate_client.errors.StorageUnavailable: the store is away", "the store is away", ExitCode.OUT_OF_REACH),
+        ("tiergate_client.errors.CorruptBatch: segment X at 5", "segment X at 5", ExitCode.CORRUPT),
+        ("ZeroDivisionError: division by zero", "a task failed: ZeroDivisionError: division by zero", ExitCode.FAILED),
+    ],
+)
+def test_error_of_a_worker_is_told_by_its_last_line(last: str, message: str, exit_code: ExitCode) -> None:
+    failure = describe(PythonException(_WORKER.format(last=last)))
+    assert (failure.message, failure.exit_code) == (message, exit_code)
+
+
+def test_loss_of_a_worker_is_told_by_the_most_recent_failure() -> None:
+    text = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 0.0 failed 4 times, \
+most recent failure: Lost task 1.3 in stage 0.0 (TID 7) (127.0.0.1 executor 1): java.io.IOException: the pipe is broken
+\tat java.base"""
+    failure = describe(SparkNoSuchElementException(text))
+    assert failure.message.startswith("Spark failed: java.io.IOException: the pipe is broken; ")
+
+
+def test_missing_package_on_executors_is_told_with_the_way_out() -> None:
+    failure = describe(PythonException(_WORKER.format(last="ModuleNotFoundError: No module named 'tiergate_spark'")))
+    assert "--ship" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "exit_code"),
+    [
+        (TopicNotFound("there is no topic x."), "there is no topic x", ExitCode.NOT_FOUND),
+        (UnreadablePartitionDirectory("x is no directory"), "x is no directory", ExitCode.FAILED),
+        (FileNotFoundError(2, "No such file", "x"), "x: no such file", ExitCode.FAILED),
+    ],
+)
+def test_error_of_the_driver_is_one_sentence(error: Exception, message: str, exit_code: ExitCode) -> None:
+    failure = describe(error)
+    assert (failure.message, failure.exit_code) == (message, exit_code)
+
+
+def test_wrong_usage_is_one_sentence_without_starting_spark(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--conf", "spark.cores", "offload", "x"]) == ExitCode.USAGE
+    assert run(["export", "orders"]) == ExitCode.USAGE
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("tiergate-spark: Invalid value for --conf: 'spark.cores' is not KEY=VALUE")
+    assert "--to" in second
+
+
+def test_main_file_for_spark_submit_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--main-file"]) == ExitCode.DONE
+    assert "main()" in Path(capsys.readouterr().out.strip()).read_text()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_silent_for_two_seconds_and_then_changes_one_line() -> None:
+    now, terminal = [100.0], Terminal()
+    line = ProgressLine(terminal, clock=lambda: now[0])
+    line("copying: 1 of 9 segments")
+    assert terminal.getvalue() == ""
+    now[0] += 2
+    line("copying: 2 of 9 segments")
+    line("done")
+    assert terminal.getvalue() == "\rcopying: 2 of 9 segments\rdone                    "
+    line.clear()
+    assert terminal.getvalue().endswith("\r    \r")
+
+
+def test_progress_in_a_log_is_a_line_now_and_then() -> None:
+    now, log = [100.0], io.StringIO()
+    line = ProgressLine(log, clock=lambda: now[0])
+    for second in range(25):
+        now[0] = 100.0 + second
+        line(f"{second} s")
+    line.clear()
+    assert log.getvalue() == "2 s\n12 s\n22 s\n"
