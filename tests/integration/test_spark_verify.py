@@ -145,7 +145,7 @@ def test_command_tells_damage_by_its_exit_code_and_writes_all_findings(
     log = tier.damaged[0].segment_id
     lines = capfd.readouterr().out.splitlines()
     assert f"damage: damaged-0, segment {log}, log at byte 0: the log does not match its checksum" in "\n".join(lines)
-    assert lines[-1].startswith("4 segments are damaged: restore")
+    assert lines[-1].startswith("damaged: 4 segments; restore")
 
 
 def test_command_ends_well_when_all_is_sound(

@@ -69,19 +69,22 @@ def _text(told: list[dict[str, Any]], summary: VerificationSummary) -> str:
     if found > len(told):
         lines.append(f"… and {found - len(told)} more; --report PATH writes all of them")
     gone = f"; {summary.gone_segments} deleted meanwhile" if summary.gone_segments else ""
-    counts = (
-        f"{summary.damages} damages, {summary.warnings} warnings, {summary.notes} notes" if found else "no findings"
-    )
+    counts = ((summary.damages, "damage"), (summary.warnings, "warning"), (summary.notes, "note"))
+    told_counts = ", ".join(_counted(*one) for one in counts if one[0]) or "no findings"
     lines.append(
-        f"{summary.segments} segments of {summary.partitions} partitions checked: {summary.batches} batches, "
-        f"{summary.records} records, {size_text(summary.checked_bytes)}{gone}; {counts}"
+        f"{_counted(summary.segments, 'segment')} of {_counted(summary.partitions, 'partition')} checked: "
+        f"{summary.batches} batches, {summary.records} records, {size_text(summary.checked_bytes)}{gone}; {told_counts}"
     )
     if summary.damaged_segments:
         lines.append(
-            f"{summary.damaged_segments} segments are damaged: restore what is stored of them, or remove them with "
-            "`tiergate rm` and copy them again"
+            f"damaged: {_counted(summary.damaged_segments, 'segment')}; restore what is stored, or remove it with "
+            "`tiergate rm` and copy it again"
         )
     return "\n".join(lines)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _line(finding: dict[str, Any]) -> str:
