@@ -1,7 +1,7 @@
 """Scans of a topic by Spark: `format("tiergate")` from S3 beside `format("kafka")` from the broker, same offsets.
 
-Every scan ends in Spark's `noop` sink, which takes every column of every row. Rounds take turns, and the first one only
-warms up. CPU is that of all processes: Spark's JVM and workers, broker, planes and S3 server. The ceiling is a data
+Every scan ends in Spark's `noop` sink, which takes every column of every row. Rounds take turns, and the first ones
+only warm up. CPU is that of all processes: Spark's JVM and workers, broker, planes and S3 server. The ceiling is a data
 source that hands out ready Arrow batches of the same columns, in as many tasks.
 """
 
@@ -25,6 +25,7 @@ from tiered_topic import KEY_BYTES, VALUE_BYTES, Place, TieredTopic, kafka_sourc
 from tiergate_spark import register
 
 NARROW = "offset LONG, value BINARY"
+WARM_UPS = 2
 PARTS = ("all", "narrow", "lz4", "zstd", "growth")
 TUNED: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
@@ -96,10 +97,10 @@ class Scans:
 
 
 def take_turns(scans: Sequence[Scan], *, rounds: int) -> None:
-    """The first round warms up; who begins changes."""
-    for number in range(rounds + 1):
+    """The first rounds warm up, Spark's compiler above all; who begins changes."""
+    for number in range(-WARM_UPS, rounds):
         for scan in scans if number % 2 else reversed(scans):
-            scan.run(is_counted=number > 0)
+            scan.run(is_counted=number >= 0)
 
 
 def figures(subject: str, ours: Scan, peer: Scan) -> list[Figure]:

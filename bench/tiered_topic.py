@@ -31,11 +31,11 @@ __all__ = ["KEY_BYTES", "VALUE_BYTES", "Place", "TieredTopic", "kafka_source_jar
 PARTITIONS = 4
 KEY_BYTES = 8
 VALUE_BYTES = 100
-MAX_SEGMENT_BYTES = 64 * 1024 * 1024
 MIN_SEGMENT_BYTES = 1024 * 1024
-# What a record takes at least, however it is compressed.
-STORED_RECORD_BYTES = 50
-ROLLED_SEGMENTS = 4
+# About what a record takes in a log.
+STORED_RECORD_BYTES = {"none": 115, "lz4": 80, "zstd": 70}
+# Of which the last one is not rolled, and stays behind with a sixth of the records at most.
+SEGMENTS = 7
 _TIMEOUT_S = 120
 # A broker as people run it, not the short-lived one of the tests.
 _JVM_OPTIONS = ("-Xmx1g",)
@@ -62,7 +62,9 @@ class Place:
 
     def tiered_topic(self, name: str, *, records: int, codec: str = "none") -> TieredTopic:
         """Writes the records and some more, so that all of them are in rolled segments, and copies those."""
-        _create(self.broker.bootstrap, name, records=records)
+        _create(
+            self.broker.bootstrap, name, segment_bytes=records * STORED_RECORD_BYTES[codec] // PARTITIONS // SEGMENTS
+        )
         _produce(self.broker.bootstrap, name, records=records, codec=codec)
         directories = [self.broker.directory / "data" / f"{name}-{number}" for number in range(PARTITIONS)]
         command = [sys.executable, "-m", "tiergate_server", "--target", self.metadata.address, "put"]
@@ -87,10 +89,8 @@ def running_place(directory: Path) -> Iterator[Place]:
         yield Place(broker, metadata, segments)
 
 
-def _create(bootstrap: str, name: str, *, records: int) -> None:
-    wanted = records * STORED_RECORD_BYTES // PARTITIONS // ROLLED_SEGMENTS
-    segment_bytes = max(MIN_SEGMENT_BYTES, min(MAX_SEGMENT_BYTES, wanted))
-    config = {"segment.bytes": str(segment_bytes), "retention.ms": "-1"}
+def _create(bootstrap: str, name: str, *, segment_bytes: int) -> None:
+    config = {"segment.bytes": str(max(MIN_SEGMENT_BYTES, segment_bytes)), "retention.ms": "-1"}
     topic = NewTopic(name, num_partitions=PARTITIONS, replication_factor=1, config=config)
     admin = AdminClient({"bootstrap.servers": bootstrap})  # it must outlive the call
     admin.create_topics([topic])[name].result(_TIMEOUT_S)
@@ -101,8 +101,9 @@ def _produce(bootstrap: str, name: str, *, records: int, codec: str) -> None:
         {
             "bootstrap.servers": bootstrap,
             "compression.type": codec,
-            "linger.ms": "20",
-            "batch.size": str(64 * 1024),
+            # As of Java's producer, unless it is told otherwise.
+            "linger.ms": "5",
+            "batch.size": "16384",
             "queue.buffering.max.messages": "1000000",
             "queue.buffering.max.kbytes": "1000000",
         }

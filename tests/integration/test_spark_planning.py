@@ -23,7 +23,7 @@ from tiergate_spark.planning import plan_batch
 from tiergate_spark.schema import columns_of, source_schema
 
 COLUMNS = columns_of(source_schema(include_headers=False))
-FIRST_ID, SECOND_ID, OTHER_ID = sorted((TopicId.random() for _ in range(3)), key=str)
+FIRST_ID, SECOND_ID, OTHER_ID = sorted((TopicId(bytes([number]) * 16) for number in (1, 2, 3)), key=str)
 STOP = 19_640
 """Behind the last rolled segment of the sample."""
 
