@@ -12,10 +12,11 @@ from support.replicated_logs import PARTITION, ReplicatedLog, random_log, source
 from support.tier_in_memory import TierInMemory
 from support.tier_model import TierModel
 from tiergate_client.errors import CorruptBatch
+from tiergate_client.interfaces import SegmentStream
 from tiergate_client.records.history import load_history
 from tiergate_client.records.time_lookup import TimestampedOffset, find_offset_by_time
 from tiergate_client.segment_files import SegmentFile
-from tiergate_client.values import SegmentState
+from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
 
 
 def found(tier: TierInMemory, timestamp_ms: int, *, start_offset: int = 0) -> TimestampedOffset | None:
@@ -90,3 +91,25 @@ def test_answer_is_the_first_such_record_in_the_order_of_the_log(source: random.
     expected = next((row for row in rows if row[0] >= start and row[1] >= timestamp), None)
     answer = found(tier, timestamp, start_offset=start)
     assert answer == (expected and TimestampedOffset(expected[0], expected[1], expected[2].epoch))
+
+
+class CountingTier(TierInMemory):
+    """Knows how many bytes of logs were asked for."""
+
+    log_bytes = 0
+
+    def fetch_segment(
+        self, metadata: RemoteLogSegmentMetadata, *, offset: int = 0, length: int | None = None
+    ) -> SegmentStream:
+        self.log_bytes += metadata.segment_size_bytes - offset if length is None else length
+        return super().fetch_segment(metadata, offset=offset, length=length)
+
+
+def test_no_more_of_a_large_segment_is_asked_for_than_where_the_record_is() -> None:
+    log = minutely_log(4000)
+    log.copy(0, 4000)
+    tier = CountingTier(log.copied)
+    size_bytes = log.copied[0].metadata.segment_size_bytes
+    (offset, timestamp), *_ = log.batches[1500].rows
+    assert found(tier, timestamp) == TimestampedOffset(offset, timestamp, 0)
+    assert 0 < tier.log_bytes <= 80_000 < size_bytes / 3

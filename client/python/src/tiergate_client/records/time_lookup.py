@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -13,12 +14,16 @@ from tiergate_client.records.batch_headers import BatchHeader, ScannedBatches
 from tiergate_client.records.decoding import decode_batches
 from tiergate_client.records.header_scan import scan_headers
 from tiergate_client.records.history import HistoryPiece, PartitionHistory
-from tiergate_client.records.positions import located_range
+from tiergate_client.records.offset_index import OffsetIndex
+from tiergate_client.records.positions import cut_ranges
 from tiergate_client.records.read_split import SegmentRange
 from tiergate_client.records.segment_indexes import parsed, parsed_offset_index
 from tiergate_client.records.time_index import TimeIndex
 from tiergate_client.records.time_pruning import first_offset_to_look_at, is_older
 from tiergate_client.segment_files import IndexQuestion, SegmentFile
+
+_FIRST_LOOK_BYTES: Final = 64 * 1024
+_LOOKS_GROW_BY: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +63,26 @@ def _find_in(piece: HistoryPiece, storage: RemoteStorage, timestamp_ms: int) -> 
     start = max(piece.start_offset, first_offset_to_look_at(time_index, timestamp_ms))
     if start >= piece.stop_offset:
         return None
-    wanted = located_range(HistoryPiece(segment, start, piece.stop_offset), offset_index)
-    for scanned, is_inside in scan_headers(wanted, storage):
-        is_late = (scanned.fields["max_timestamp_ms"] >= timestamp_ms) & (scanned.fields["record_count"] > 0)
-        for number in np.flatnonzero(is_inside & is_late).tolist():
-            found = _first_in(scanned, number, wanted, timestamp_ms)
-            if found is not None:
-                return found
+    for wanted in _looks(HistoryPiece(segment, start, piece.stop_offset), offset_index):
+        for scanned, is_inside in scan_headers(wanted, storage):
+            is_late = (scanned.fields["max_timestamp_ms"] >= timestamp_ms) & (scanned.fields["record_count"] > 0)
+            for number in np.flatnonzero(is_inside & is_late).tolist():
+                found = _first_in(scanned, number, wanted, timestamp_ms)
+                if found is not None:
+                    return found
     return None
+
+
+def _looks(piece: HistoryPiece, index: OffsetIndex) -> Iterator[SegmentRange]:
+    """The piece in growing parts: the record mostly is in the first bytes, and a stream sends more than is taken."""
+    most_bytes = _FIRST_LOOK_BYTES
+    start = piece.start_offset
+    while start < piece.stop_offset:
+        rest = HistoryPiece(piece.segment, start, piece.stop_offset)
+        part = next(cut_ranges(rest, index, most_bytes=most_bytes))
+        yield part
+        start = part.stop_offset
+        most_bytes *= _LOOKS_GROW_BY
 
 
 def _first_in(
