@@ -77,7 +77,7 @@ class Scans:
         return Scan(lambda: self._read("kafka", options).select(*columns or "*"), self._topic.records)
 
     def tiergate(self, schema: str | None = None) -> Scan:
-        options = {"target": self._place.metadata.address, "access": "direct"}
+        options = {"target": self._place.metadata.address}
         return Scan(lambda: self._read("tiergate", options, schema), self._topic.records)
 
     def ready(self, tasks: int) -> Scan:

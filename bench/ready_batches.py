@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -52,8 +53,7 @@ class ReadyReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Share)
-        batch = self._batch(_ROWS_PER_BATCH)
-        gc.freeze()
+        batch = _batch(_ROWS_PER_BATCH, tuple(self._columns), self._key_bytes, self._value_bytes)
         left = partition.rows
         while left >= _ROWS_PER_BATCH:
             yield batch
@@ -61,14 +61,18 @@ class ReadyReader(DataSourceReader):
         if left:
             yield batch.slice(0, left)
 
-    def _batch(self, rows: int) -> Any:
-        columns = {
-            "key": pa.array([bytes(self._key_bytes)] * rows, pa.binary()),
-            "value": pa.array([bytes(self._value_bytes)] * rows, pa.binary()),
-            "topic": pa.array(["orders"] * rows, pa.string()),
-            "partition": pa.array([0] * rows, pa.int32()),
-            "offset": pa.array(range(rows), pa.int64()),
-            "timestamp": pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * rows, pa.timestamp("us", tz="UTC")),
-            "timestampType": pa.array([0] * rows, pa.int32()),
-        }
-        return pa.RecordBatch.from_pydict({name: columns[name] for name in self._columns})
+
+@cache
+def _batch(rows: int, names: tuple[str, ...], key_bytes: int, value_bytes: int) -> Any:
+    """Made once in a worker process; like the connector's worker, what was imported so far is not looked at again."""
+    columns = {
+        "key": pa.array([bytes(key_bytes)] * rows, pa.binary()),
+        "value": pa.array([bytes(value_bytes)] * rows, pa.binary()),
+        "topic": pa.array(["orders"] * rows, pa.string()),
+        "partition": pa.array([0] * rows, pa.int32()),
+        "offset": pa.array(range(rows), pa.int64()),
+        "timestamp": pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * rows, pa.timestamp("us", tz="UTC")),
+        "timestampType": pa.array([0] * rows, pa.int32()),
+    }
+    gc.freeze()
+    return pa.RecordBatch.from_pydict({name: columns[name] for name in names})

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.corpus_topics import CODECS, TRANSACTION_TIMEOUT_MS, CorpusTopics
+from support.first_open_offset import first_open_offset
 from support.in_process_tiergate import in_process_tiergate
 from support.kafka_broker import running_broker
 from support.kafka_jars import KafkaJarsMissing
@@ -17,7 +18,7 @@ from support.kafka_records import End, KafkaRecords
 from support.kafka_topics import KafkaTopics
 from support.made_rows import made_rows
 from support.tiering import tier_segments
-from tiergate_client.records import ALL_COLUMNS, ProducerSnapshot
+from tiergate_client.records import ALL_COLUMNS
 from tiergate_client.records.read_plan import IsolationLevel, plan_read
 from tiergate_client.records.split_reading import read_split
 
@@ -71,7 +72,7 @@ def test_committed_data_is_what_kafka_says_at_every_end_of_the_tier(
         ):
             next_offset = copied[0].end_offset + 1
             snapshot = records.directory(topic) / f"{next_offset:020d}.snapshot"
-            first_open = ProducerSnapshot.parse(snapshot.read_bytes()).first_open_transaction_offset
+            first_open = first_open_offset(snapshot.read_bytes())
             stable_offset = next_offset if first_open is None else first_open
             start_offset = random_numbers.randrange(stable_offset + 1)
             plan = plan_read(

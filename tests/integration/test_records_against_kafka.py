@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.first_open_offset import first_open_offset
 from support.kafka_broker import running_broker
 from support.kafka_jars import KafkaJarsMissing
 from support.kafka_oracle import running_oracle
@@ -25,7 +26,6 @@ from tiergate_client.records import (
     AbortedTransaction,
     Codec,
     OffsetIndex,
-    ProducerSnapshot,
     ReadCommitted,
     TimeIndex,
     TransactionIndex,
@@ -235,7 +235,7 @@ def test_open_transaction_stands_in_the_snapshot_of_a_rolled_segment(
         records.produce_with_java("open", made_rows(1))
         rolled = records.logs("open")[1:]
         snapshots = [log.with_suffix(".snapshot").read_bytes() for log in rolled]
-        return {ProducerSnapshot.parse(snapshot).first_open_transaction_offset for snapshot in snapshots}
+        return {first_open_offset(snapshot) for snapshot in snapshots}
 
     wait_until(lambda: 7 in open_offsets())
     assert len(records.consumed("open", isolation="read_committed")) == 7

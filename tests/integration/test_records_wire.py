@@ -14,14 +14,22 @@ from support.guarded_server import guarded_server, record_service
 from support.hooked_store import HookedStore
 from support.in_process_tiergate import in_process_tiergate
 from support.made_segments import tier_batches
-from support.metrics import calls_in_flight
+from support.metrics import calls_in_flight, metric
 from support.planes import PlaneProcess, Planes, free_ports, running_planes
 from support.record_batches import MadeBatch, MadeRecord
 from support.waiting import wait_until
 from support.wire import TIMEOUT_S, channel_to, refused
 from tiergate.v1 import records_pb2 as pb
 from tiergate.v1 import records_pb2_grpc, types_pb2
-from tiergate_client import LogId, RemoteLogSegmentMetadata, Tiergate, TopicId, connect
+from tiergate_client import (
+    LogId,
+    PartitionDeleteState,
+    RemoteLogSegmentMetadata,
+    RemotePartitionDeleteMetadata,
+    Tiergate,
+    TopicId,
+    connect,
+)
 from tiergate_client.conversions import metadata_to_proto, partition_to_proto
 from tiergate_client.errors import BackendThrottled, StorageUnavailable, TiergateError
 from tiergate_server.adapters.filesystem_store import FilesystemStore
@@ -38,12 +46,14 @@ COMMITTED = pb.ISOLATION_LEVEL_READ_COMMITTED
 Request = pb.PlanReadRequest | pb.ReadRecordsRequest | pb.FindOffsetByTimeRequest
 REQUESTS: tuple[type[Request], ...] = (pb.PlanReadRequest, pb.ReadRecordsRequest, pb.FindOffsetByTimeRequest)
 ORDERS = pb.RecordPartition(topic="orders")
+TIME_MS, LATE_MS = 1_700_000_000_000, 1_800_000_000_000
 
 
 @pytest.fixture(scope="module")
 def planes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planes]:
     with running_planes(
         tmp_path_factory.mktemp("records"),
+        segments__metrics="127.0.0.1:0",
         segments__quota__topic_fetch_overrides=f'{{"crawling": {100 * 1024}}}',
     ) as running:
         yield running
@@ -102,6 +112,18 @@ def test_topic_that_nobody_mentioned_is_not_found(
         pb.RecordPartition(topic_id=unknown),
         pb.RecordPartition(topic="orders", topic_id=unknown),
     ):
+        refused(ask(channel, kind(partition=partition)), NOT_FOUND, "TOPIC_NOT_FOUND")
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_topic_whose_partitions_were_all_deleted_is_not_found(
+    channel: grpc.Channel, tiergate: Tiergate, kind: type[Request]
+) -> None:
+    topic, topic_id = f"gone-{kind.__name__}", TopicId.random()
+    segment = tier_batches(tiergate, [batch_of(range(3))], topic=topic, topic_id=topic_id, end_offset=2)
+    for state in PartitionDeleteState:
+        tiergate.metadata.put_partition_delete(RemotePartitionDeleteMetadata(segment.partition, state, 5, 2))
+    for partition in (pb.RecordPartition(topic=topic), pb.RecordPartition(topic=topic, topic_id=topic_id.raw)):
         refused(ask(channel, kind(partition=partition)), NOT_FOUND, "TOPIC_NOT_FOUND")
 
 
@@ -353,7 +375,10 @@ def test_offsets_that_are_not_tiered_are_refused_with_those_that_are(
 
 @pytest.mark.parametrize("kind", [pb.PlanReadRequest, pb.ReadRecordsRequest])
 def test_hole_is_refused_by_its_offsets_unless_it_shall_be_passed(
-    channel: grpc.Channel, tiergate: Tiergate, kind: type[pb.PlanReadRequest | pb.ReadRecordsRequest]
+    planes: Planes,
+    channel: grpc.Channel,
+    tiergate: Tiergate,
+    kind: type[pb.PlanReadRequest | pb.ReadRecordsRequest],
 ) -> None:
     topic, topic_id = f"holes-{kind.__name__}", TopicId.random()
     for offsets in (range(10), range(20, 30)):
@@ -362,8 +387,51 @@ def test_hole_is_refused_by_its_offsets_unless_it_shall_be_passed(
     with pytest.raises(grpc.RpcError, match=r"10 to 19.*skip_missing") as failure:
         ask(channel, kind(partition=partition))()
     assert failure.value.code() is OUT_OF_RANGE
+    skipped = metric(planes.segments, "tiergate_segments_skipped_offsets_total")
     (first, *_) = ask(channel, kind(partition=partition, skip_missing=True))()
     assert [(one.start_offset, one.stop_offset) for one in first.missing] == [(10, 20)]
+    assert metric(planes.segments, "tiergate_segments_skipped_offsets_total") == skipped + 10
+    (warning,) = [line for line in planes.segments.log_file.read_text().splitlines() if topic in line]
+    assert "10 to 19" in warning
+
+
+@pytest.mark.parametrize("make", [plan, read])
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"start_time_ms": LATE_MS, "stop_offset": 150},
+        {"start_time_ms": TIME_MS + 60, "stop_offset": 150},
+        {"start_time_ms": LATE_MS, "log_start_offset": 5000},
+        {"start_time_ms": TIME_MS, "log_start_offset": 5000},
+        {"start_time_ms": LATE_MS, "log_start_offset": 5000, "stop_offset": 150},
+        {"start_time_ms": LATE_MS, "stop_time_ms": LATE_MS},
+        {"start_time_ms": TIME_MS + 60, "stop_time_ms": TIME_MS},
+        {"start_offset": 150, "stop_time_ms": TIME_MS},
+    ],
+    ids="-".join,
+)
+def test_bounds_between_which_a_time_leaves_nothing_read_as_empty(
+    channel: grpc.Channel, orders: RemoteLogSegmentMetadata, make: Callable[..., Request], bounds: dict[str, int]
+) -> None:
+    first, *others = ask(channel, make(**bounds))()
+    assert first.stop_offset == (first.start_offset if isinstance(first, pb.PlanReadResponse) else first.next_offset)
+    assert [one for one in others if isinstance(one, pb.PlanReadResponse) or one.records] == []
+
+
+def test_raw_read_ends_at_its_stop_within_a_batch(channel: grpc.Channel, orders: RemoteLogSegmentMetadata) -> None:
+    request = read(start_offset=120, stop_offset=150, format=pb.RECORD_FORMAT_RAW_BATCHES)
+    messages = ask(channel, request)()
+    assert [message.next_offset for message in messages] == [120, 150, 150]
+    assert messages[1].data == batch_of(range(100, 200)).encode()
+
+
+def test_epoch_of_a_found_offset_is_absent_where_the_batch_has_none(channel: grpc.Channel, tiergate: Tiergate) -> None:
+    for epoch in (-1, 7):
+        batch = batch_of(range(3)).but(leader_epoch=epoch)
+        topic = f"epoch{epoch}"
+        tier_batches(tiergate, [batch], topic=topic, topic_id=TopicId.random(), end_offset=2)
+        answer = ask(channel, pb.FindOffsetByTimeRequest(partition=pb.RecordPartition(topic=topic)))()
+        assert (answer.offset, answer.HasField("leader_epoch")) == (0, epoch == 7)
 
 
 def test_record_larger_than_a_message_is_refused_and_can_be_read_raw(channel: grpc.Channel, tiergate: Tiergate) -> None:
@@ -414,11 +482,12 @@ def test_read_over_a_quota_is_told_to_come_again(channel: grpc.Channel, tiergate
     assert details["limit"] == "topic_fetch_bytes_per_second.crawling"
 
 
-def test_reads_above_the_limit_are_refused_and_stalled_ones_ended(tmp_path: Path) -> None:
+def test_reads_and_splits_above_the_limits_are_refused_and_stalled_reads_ended(tmp_path: Path) -> None:
     with (
         running_planes(
             tmp_path,
             segments__limits__record_reads="1",
+            segments__limits__plan_splits="31",
             segments__stall_seconds="2",
             segments__metrics="127.0.0.1:0",
         ) as planes,
@@ -427,6 +496,12 @@ def test_reads_above_the_limit_are_refused_and_stalled_ones_ended(tmp_path: Path
     ):
         batches = [batch_of(range(number, number + 1), value=b"x" * MIB) for number in range(32)]
         tier_batches(tiergate, batches, topic="orders", topic_id=TopicId.random(), end_offset=31)
+        for too_fine in (plan(split_bytes=MIB), plan(split_records=1), plan(split_bytes=1, start_offset=0)):
+            details = refused(ask(channel, too_fine), EXHAUSTED, "LIMIT_EXCEEDED")
+            assert details == {"limit": "plan_splits", "value": "31"}
+        for coarse in (plan(), plan(split_records=2), plan(split_bytes=1, stop_offset=31)):
+            ask(channel, coarse)()
+        assert tiergate.server_info("segments").limits["plan_splits"] == 31
         held = records_pb2_grpc.RecordServiceStub(channel).ReadRecords(read(), timeout=60)
         next(held)
         for request in (plan(), read(), find()):

@@ -80,6 +80,11 @@ def test_executors_read_with_the_package_from_the_zip(
     assert sorted(cluster.offsets()) == offsets
 
 
+def test_package_may_be_shipped_twice_and_beside_one_that_was_submitted(cluster: SparkCluster) -> None:
+    """Spark's file server refuses another file of a name that it has."""
+    assert cluster.ship() == cluster.ship()
+
+
 def test_killed_python_workers_cost_a_retry_and_no_row(
     cluster: SparkCluster, proxy: GatedProxy, options: dict[str, str], offsets: list[int]
 ) -> None:

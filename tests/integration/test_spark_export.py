@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow.dataset
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from support.gated_proxy import gated_proxy
 from support.planes import Planes, running_planes
 from support.s3_server import Bucket
 from support.spark_commands import kill_when, spark_command
@@ -28,6 +30,8 @@ pytestmark = pytest.mark.timeout(300)
 
 _COLUMNS = ("partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 _SMALL = 64 * 1024
+HOLD_AFTER_BYTES = 512 * 1024
+"""Of what a worker is sent: some waves of the two megabytes that two of them export."""
 
 
 @pytest.fixture
@@ -124,11 +128,10 @@ def test_run_after_a_killed_driver_exports_every_record_once(
     for directory in two_partitions(tmp_path, topic, segments=30):
         tier_segments(tiergate, directory)
     words = ["export", topic, "--to", str(path), "--commit-bytes", "64k", "--partition-by", "partition,hour"]
-
-    def ranges() -> int:
-        return len(list(path.glob("partition=*/start_offset=*")))
-
-    kill_when(spark_command(planes.target, *words), lambda: ranges() >= 3, log=tmp_path / "log")
+    with gated_proxy(planes.segments.address, hold_after_bytes=HOLD_AFTER_BYTES) as proxy:
+        proxy.shut()
+        command = spark_command(planes.target, "--segments", proxy.address, *words)
+        kill_when(command, lambda: proxy.held > 0, log=tmp_path / "log")
     expected = in_the_tier(spark, planes.target, topic)
     left = table(spark.read.parquet(str(path)))
     assert 0 < left.num_rows < expected.num_rows
@@ -147,6 +150,8 @@ def test_committed_records_of_an_s3_store_between_two_limits_become_json(
         limits = {"from_offset": 7, "to_offset": 900}
         options = options_for(planes.target, format="json", isolation="read_committed", **limits)
         export(spark, "export-s3", path, options=options)
+        for earlier in ({"to_offset": 500}, {"to_offset": None, "to_time_ms": 1}):  # before what is exported
+            assert export(spark, "export-s3", path, options=replace(options, **earlier)).ranges == 0
         expected = in_the_tier(spark, planes.target, "export-s3", "read_committed")
         everything = in_the_tier(spark, planes.target, "export-s3")
     wanted = [offset for offset in expected["offset"].to_pylist() if 7 <= offset < 900]

@@ -14,6 +14,7 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+from support.gated_proxy import gated_proxy
 from support.planes import Planes
 from support.spark import running_spark
 from support.spark_commands import kill_when, run_command, spark_command, submitted_command
@@ -27,6 +28,9 @@ from tiergate_spark.pipelines.offload import OffloadOptions, offload
 from tiergate_spark.pipelines.segment_offload import SegmentOutcome, SegmentTask, offload_segment
 
 pytestmark = pytest.mark.timeout(300)
+
+HOLD_AFTER_BYTES = 1024
+"""Of what a worker is answered, a hundred for each copy: about ten of sixty."""
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +93,7 @@ def dies_once(directory: Path, when: str) -> Dying:
     """A task whose first attempt for each segment takes its worker process with it."""
 
     def attempt(task: SegmentTask) -> SegmentOutcome:
-        from tiergate_spark.pipelines.connection import worker_client  # noqa: PLC0415 - this runs in a worker
+        from tiergate_spark.worker_client import worker_client  # noqa: PLC0415 - this runs in a worker
 
         seen = directory / str(task.directory.base_offsets[0])
         is_first = not seen.exists()
@@ -146,10 +150,12 @@ def test_run_after_a_killed_driver_goes_on_without_a_second_copy(
     def finished() -> int:
         return sum(one.state is SegmentState.COPY_FINISHED for one in tiergate.metadata.list_segments(partition))
 
-    command = spark_command(planes.target, "offload", str(directory))
-    kill_when(command, lambda: finished() >= 3, log=tmp_path / "log")
+    with gated_proxy(planes.segments.address, hold_after_bytes=HOLD_AFTER_BYTES) as proxy:
+        proxy.shut()
+        command = spark_command(planes.target, "--segments", proxy.address, "offload", str(directory))
+        kill_when(command, lambda: proxy.held == 2, log=tmp_path / "log")
     before = finished()
-    assert 3 <= before < 60
+    assert 0 < before < 60
     summary = offload(spark, [directory], options=options_for(planes))
     assert len(summary.with_result("skipped")) >= before
     assert len(summary.with_result("copied", "continued")) > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -115,14 +116,44 @@ def test_id_that_no_topic_of_the_read_has_is_an_error(tiergate: Tiergate, given:
         selected(tiergate, subscribe="twice", topicId=given)
 
 
-def test_partition_without_anything_tiered_is_an_error_or_empty(
+def test_assigned_partition_without_anything_tiered_is_empty(
     tiergate: Tiergate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(InvalidField, match="assign: nothing of orders-3, orders-7 is tiered; leave it out, or set"):
-        selected(tiergate, assign='{"orders":[0,7,3]}')
     with caplog.at_level(logging.WARNING, "tiergate_spark"):
-        assert len(selected(tiergate, assign='{"orders":[0,7]}', failOnDataLoss="false")) == 1
-    assert caplog.messages == ["nothing of orders-7 is tiered: it is read as empty"]
+        assert len(selected(tiergate, assign='{"orders":[0,7,3]}')) == 1
+    assert caplog.messages == ["nothing of orders-3, orders-7 is tiered: it is read as empty"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "limits"),
+    [
+        ({"subscribe": "orders"}, {"startingOffsets": '{"orders":{"0":-2,"1":-2,"2":0}}'}),
+        ({"subscribePattern": "orde.*"}, {"endingOffsets": '{"orders":{"0":-1,"1":-1,"2":0}}'}),
+        ({"assign": '{"orders":[0,1,2]}'}, {"endingOffsets": '{"orders":{"0":-1,"1":0,"2":-1}}'}),
+        ({"subscribe": "orders"}, {"startingOffsetsByTimestamp": '{"orders":{"0":0,"1":5,"2":5}}'}),
+    ],
+)
+def test_partition_without_anything_tiered_may_be_named_by_limits(
+    target: str, caplog: pytest.LogCaptureFixture, asked: dict[str, str], limits: dict[str, str]
+) -> None:
+    options = parse_options({"target": target, **asked, **limits})
+    with caplog.at_level(logging.WARNING, "tiergate_spark"):
+        (task,) = plan_batch(options, COLUMNS, bounds=Bounds())
+    split = split_from_bytes(task.split)
+    assert (split.start_offset, split.stop_offset) == (0, STOP)
+    assert caplog.messages == ["nothing of orders-1, orders-2 is tiered: it is read as empty"]
+
+
+def test_offset_of_a_partition_without_anything_tiered_is_an_error_unless_loss_is_accepted(target: str) -> None:
+    starting = {"startingOffsets": '{"orders":{"0":1,"1":5}}'}
+    assert refusal(target, InvalidField, **starting).startswith(
+        "startingOffsets: nothing of orders-1 is tiered, so that no offset"
+    )
+    ending = {"endingOffsets": '{"orders":{"0":1,"1":5}}'}
+    assert refusal(target, InvalidField, **ending).startswith(
+        "endingOffsets: nothing of orders-1 is tiered, so that no offset"
+    )
+    assert offsets(splits(target, **starting, failOnDataLoss="false")) == [(1, STOP)]
 
 
 def test_whole_topic_is_one_split_up_to_its_size(target: str) -> None:
@@ -160,23 +191,41 @@ def test_log_start_hides_what_is_before_it(target: str) -> None:
 
 def test_offsets_outside_of_the_tier_are_an_error_or_skipped(target: str, caplog: pytest.LogCaptureFixture) -> None:
     beyond = {"endingOffsets": '{"orders":{"0":30000}}'}
-    assert "30000" in refusal(target, OffsetOutOfRange, **beyond)
+    told = refusal(target, OffsetOutOfRange, **beyond)
+    assert "30000" in told
+    assert told.endswith("accept the loss of data (failOnDataLoss=false)")
     with caplog.at_level(logging.WARNING, "tiergate_spark"):
         assert offsets(splits(target, **beyond, failOnDataLoss="false")) == [(0, STOP)]
     (message,) = caplog.messages
-    assert message.startswith(f"offsets {STOP} to 29999 of orders-0 (")
-    assert message.endswith(") are not in the tier: skipped")
+    skipped = 30_000 - STOP
+    assert message.startswith(f"{skipped} offsets are not in the tier and skipped: {STOP} to 29999 of orders-0 (")
+
+
+def test_loss_within_a_filter_is_counted_and_an_error_where_it_is_not_accepted(
+    target: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    beyond = parse_options({"target": target, "subscribe": "orders", "endingOffsets": '{"orders":{"0":30000}}'})
+    late, early = Bounds(offsets=Interval(19_000, 20_000)), Bounds(offsets=Interval(5, 9))
+    with pytest.raises(OffsetOutOfRange, match=r"not at 30000: .*\(failOnDataLoss=false\)"):
+        plan_batch(beyond, COLUMNS, bounds=early)
+    accepting = replace(beyond, fail_on_data_loss=False)
+    with caplog.at_level(logging.WARNING, "tiergate_spark"):
+        assert len(plan_batch(accepting, COLUMNS, bounds=early)) == 1
+        assert caplog.messages == []
+        assert len(plan_batch(accepting, COLUMNS, bounds=late)) == 1
+    (message,) = caplog.messages
+    assert message.startswith(f"{20_000 - STOP} offsets are not in the tier and skipped: {STOP} to 19999 of orders-0")
 
 
 def test_limits_must_name_every_partition_and_no_other(target: str) -> None:
-    assert refusal(target, startingOffsets='{"other":{"0":1}}', failOnDataLoss="false") == (
+    assert refusal(target, startingOffsets="{}", failOnDataLoss="false") == (
         "startingOffsets: it must name every partition that is read, but orders-0 is missing; -2 is earliest, -1 latest"
     )
     assert refusal(target, endingOffsetsByTimestamp='{"orders":{"1":1}}').startswith(
         "endingOffsetsByTimestamp: it must"
     )
-    assert refusal(target, startingOffsets='{"orders":{"0":1,"1":-2}}').startswith(
-        "startingOffsets: nothing of orders-1 is tiered; leave it out"
+    assert refusal(target, startingOffsets='{"orders":{"0":1},"once.more":{"2":-2}}') == (
+        "startingOffsets: it names once.more-2, which is not among the partitions of this read; leave it out"
     )
 
 

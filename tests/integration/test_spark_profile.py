@@ -17,6 +17,7 @@ from support.planes import Planes
 from support.record_batches import MadeBatch, MadeRecord
 from tiergate_client import connect
 from tiergate_client.errors import TopicNotFound
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.ids import TopicId
 from tiergate_client.records import Codec
 from tiergate_spark.options import Service
@@ -164,6 +165,9 @@ def test_command_writes_a_page_and_a_summary(
     (topic,) = json.loads(capfd.readouterr().out)["topics"]
     assert topic["records"] == 20 * len(batches)
     assert [hour["records"] for hour in topic["hours"]] == [row.records for row in _by_hour(spark, report)]
+    assert run(words) == ExitCode.REFUSED
+    assert f"{report} exists already" in json.loads(capfd.readouterr().err)["error"]["message"]
+    assert _by_hour(spark, report)
     text = page.read_text()
     assert text.count("<svg") == 6
     assert TOPIC in text

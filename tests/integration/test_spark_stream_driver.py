@@ -346,18 +346,72 @@ def test_partition_without_finished_segments_is_waited_for(topic: GrowingTopic, 
     assert joined(running.batches())[0][4] == topic.segments[1].start_offset
 
 
-def test_assigned_partition_that_is_not_tiered_fails_or_is_waited_for(
+def test_assigned_partition_that_is_not_tiered_is_waited_for(
     topic: GrowingTopic, query: MakeQuery, all_rows: ReadAll, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic.tier(1)
-    assigned = f'{{"{topic.name}":[0,1]}}'
-    with pytest.raises(OffsetOutOfRange, match=f"nothing of {topic.name}-1 is tiered; set failOnDataLoss to false"):
-        query(assign=assigned).batch()
-    waiting = query(assign=assigned, failOnDataLoss="false")
+    waiting = query(assign=f'{{"{topic.name}":[0,1]}}')
     before = waiting.batches()
     topic.tier_second_partition()
     assert joined(before + waiting.batches()) == all_rows()
-    assert len(caplog.records) == 1
+    assert caplog.messages == [f"nothing of {topic.name}-1 is tiered: it is read as empty"]
+
+
+def test_partition_with_a_given_start_that_is_not_tiered_is_read_from_there_when_it_comes(
+    topic: GrowingTopic, query: MakeQuery, all_rows: ReadAll
+) -> None:
+    topic.tier(1)
+    starting = offsets_json({(topic.name, 0): topic.stop_offset, (topic.name, 1): 7})
+    first_run = query(startingOffsets=starting)
+    assert joined(first_run.batches()) == []
+    later = query(first_run.checkpoint, startingOffsets=starting)
+    assert later.batches() == []
+    topic.tier_second_partition()
+    assert joined(later.batches()) == [row for row in all_rows() if row[3] == 1 and row[4] >= 7]
+
+
+def test_partition_that_was_read_and_is_not_there_any_more_fails(topic: GrowingTopic, query: MakeQuery) -> None:
+    topic.tier(1)
+    starting = offsets_json({(topic.name, 0): 0, (topic.name, 1): 0})
+    gone = [{(topic.name, 0): topic.stop_offset, (topic.name, 1): 9}]
+    with pytest.raises(OffsetOutOfRange, match=f"{topic.name}-1 is not in the tier any more"):
+        query(gone, startingOffsets=starting).batch()
+
+
+def test_partition_that_comes_before_a_first_batch_is_repeated_does_not_stop_the_query(
+    topic: GrowingTopic, query: MakeQuery, all_rows: ReadAll, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic.tier(2)
+    starting = {"startingOffsets": offsets_json({(topic.name, 0): 5})}
+    first_run = query(**starting)
+    rows = first_run.batch()
+    topic.tier_second_partition()
+    again = query(first_run.checkpoint, **starting)
+    assert again.last_batch_again() == rows
+    later = query(first_run.checkpoint, **starting).batches()
+    assert joined([rows or [], *later]) == [row for row in all_rows() if row[3] == 1 or row[4] >= 5]
+    assert f"the start of {topic.name}-1 is not given: it is read from its beginning" in caplog.messages
+
+
+def test_start_that_names_a_partition_of_another_topic_is_refused(topic: GrowingTopic, query: MakeQuery) -> None:
+    topic.tier(1)
+    starting = offsets_json({(topic.name, 0): 0, ("another", 0): 0})
+    with pytest.raises(InvalidField, match="startingOffsets: it names another-0, which is not among"):
+        query(startingOffsets=starting).batch()
+
+
+def test_segments_that_are_deleted_and_copied_again_are_read_by_a_running_query(
+    topic: GrowingTopic, query: MakeQuery, all_rows: ReadAll
+) -> None:
+    topic.tier(2)
+    running = query(maxOffsetsPerTrigger="20")
+    begun = running.batch() or []
+    replaced = topic.segments
+    topic.delete(replaced)
+    topic.segments = []
+    topic.tier(2)
+    assert {one.segment_id for one in topic.segments}.isdisjoint(one.segment_id for one in replaced)
+    assert joined([begun, *running.batches()]) == all_rows()
 
 
 class CountingMetadata:

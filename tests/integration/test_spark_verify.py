@@ -17,6 +17,7 @@ from support.stored_objects import DirectoryObjects
 from support.tiering import tier_segments
 from tiergate_client import Tiergate, connect
 from tiergate_client.errors import TopicNotFound
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.ids import TopicId
 from tiergate_client.records import scan_batches
 from tiergate_client.segment_files import SegmentFile
@@ -25,7 +26,6 @@ from tiergate_server.kafka_files.sample import write_sample
 from tiergate_spark.options import Service
 from tiergate_spark.pipelines import verify_command
 from tiergate_spark.pipelines.cli import run
-from tiergate_spark.pipelines.failures import ExitCode
 from tiergate_spark.pipelines.verify import Verification, verify
 
 pytestmark = pytest.mark.timeout(300)
@@ -141,7 +141,10 @@ def test_command_tells_damage_by_its_exit_code_and_writes_all_findings(
     assert document["damages"] == 5
     assert [finding["severity"] for finding in document["findings"][:5]] == ["damage"] * 5
     assert spark.read.parquet(report).count() == len(document["findings"])
-    assert run(words) == ExitCode.CORRUPT
+    assert run(words) == ExitCode.REFUSED
+    assert f"{report} exists already; remove it, or name a new directory with --report" in capfd.readouterr().err
+    assert spark.read.parquet(report).count() == len(document["findings"])
+    assert run(words[:-2]) == ExitCode.CORRUPT
     log = tier.damaged[0].segment_id
     lines = capfd.readouterr().out.splitlines()
     assert f"damage: damaged-0, segment {log}, log at byte 0: the log does not match its checksum" in "\n".join(lines)

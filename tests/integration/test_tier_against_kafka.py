@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from support.corpus_times import offsets_for_times
+from support.first_open_offset import first_open_offset
 from support.in_process_tiergate import InProcessTiergate, in_process_tiergate
 from support.kafka_records import Row
 from support.record_corpus import CORPUS_TOPICS, RecordCorpus, TieredPartition
 from support.tiering import tier_segments
-from tiergate_client.records import ALL_COLUMNS, ProducerSnapshot
+from tiergate_client.records import ALL_COLUMNS
 from tiergate_client.records.history import PartitionHistory, load_history
 from tiergate_client.records.read_plan import IsolationLevel, PartitionPlan, plan_read
 from tiergate_client.records.split_reading import raw_batches, read_split
@@ -142,7 +143,7 @@ def test_committed_data_grows_with_the_tier_as_kafkas_own_snapshots_say(
                 start_offset=next_offset,
                 isolation=IsolationLevel.READ_COMMITTED,
             )
-            first_open = snapshot_behind(corpus, segment).first_open_transaction_offset
+            first_open = first_open_offset(snapshot_behind(corpus, segment))
             stable_offset = segment.end_offset + 1 if first_open is None else first_open
             if with_snapshots or topic != "compacted":
                 assert plan.stop_offset == stable_offset
@@ -165,6 +166,6 @@ def tiered_one_by_one(
         next_offset = copied[0].end_offset + 1
 
 
-def snapshot_behind(corpus: RecordCorpus, segment: RemoteLogSegmentMetadata) -> ProducerSnapshot:
+def snapshot_behind(corpus: RecordCorpus, segment: RemoteLogSegmentMetadata) -> bytes:
     directory = corpus.records.directory(segment.partition.topic)
-    return ProducerSnapshot.parse((directory / f"{segment.end_offset + 1:020d}.snapshot").read_bytes())
+    return (directory / f"{segment.end_offset + 1:020d}.snapshot").read_bytes()

@@ -76,6 +76,7 @@ def test_python_block_of_the_readme_reads_what_the_shell_blocks_put(followed: Pa
     assert finished.stdout.startswith("orders-0 ")
 
 
+@pytest.mark.timeout(400)  # two streams, in a Spark of its own
 def test_programs_of_the_spark_page_and_its_notebook_read_what_the_shell_blocks_put(
     followed: Path, service: str
 ) -> None:

@@ -1,6 +1,6 @@
 """The driver of a Spark cluster of processes, run as a program: reads as it is told, a line for each.
 
-In: the options of a read as JSON. Out: its offsets and where the source was imported from, or the error.
+In: the options of a read as JSON, or "ship". Out: its offsets, where the source is imported from, or the error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 from support.spark import SPARK_SETTINGS
-from tiergate_spark import register
+from tiergate_spark import register, ship
 
 
 def main() -> None:
@@ -26,7 +26,12 @@ def main() -> None:
     say({"ready": imported_from(spark)})
     for line in sys.stdin:
         try:
-            frame = spark.read.format("tiergate").options(**json.loads(line)).load()
+            asked = json.loads(line)
+            if asked == "ship":
+                ship(spark)
+                say({"shipped": imported_from(spark)})
+                continue
+            frame = spark.read.format("tiergate").options(**asked).load()
             say({"offsets": frame.select("offset").toArrow()["offset"].to_pylist()})
         except Exception as error:  # noqa: BLE001 - told to whoever reads this
             say({"error": str(error)})

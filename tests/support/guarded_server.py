@@ -54,6 +54,7 @@ def record_service(storage: SegmentStorage) -> RecordService:
         SegmentVolumes.of(storage),
         metadata=CallersMetadata(None, address=""),
         reads=ConcurrencyLimit("record_reads", 4),
+        plan_splits=1000,
         throttle=Throttle(
             copy=Quota("copy", NO_QUOTA, monotonic_s=time.monotonic, sleep=time.sleep),
             fetch=Quota("fetch", NO_QUOTA, monotonic_s=time.monotonic, sleep=time.sleep, longest_wait_s=1),

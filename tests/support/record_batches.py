@@ -47,6 +47,7 @@ class MadeBatch:
     last_offset_delta: int | None = None
     record_count: int | None = None
     magic: int = 2
+    leader_epoch: int = 7
     body: bytes | None = None
 
     def but(self, **changes: object) -> MadeBatch:
@@ -65,7 +66,7 @@ class MadeBatch:
             _HEADER.pack(
                 self.base_offset,
                 _HEADER.size - 12 + len(body),
-                7,
+                self.leader_epoch,
                 self.magic,
                 0,
                 self.attributes,

@@ -115,9 +115,9 @@ class ReplicatedLog:
 
     def delete_records(self, before: int) -> None:
         self.log_start = max(self.log_start, min(before, self.end_offset))
-        epoch = self.lineage.epoch_of(self.log_start)
+        started = [epoch for epoch, start in self.lineage.entries if start <= self.log_start]
         later = tuple(entry for entry in self.lineage.entries if entry[1] > self.log_start)
-        self.lineage = LeaderEpochs(((self.epoch if epoch is None else epoch, self.log_start), *later))
+        self.lineage = LeaderEpochs(((started[-1] if started else self.epoch, self.log_start), *later))
 
     def copy(self, first: int, stop: int, *, with_snapshot: bool = True, says_txn_empty: bool = True) -> None:
         """Copies batches [first, stop) of the log as one segment."""

@@ -28,9 +28,14 @@ class SparkCluster:
         """Where executors import the source from."""
 
     def begin_read(self, options: dict[str, str]) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(options) + "\n")
-        self._process.stdin.flush()
+        self._ask(options)
+
+    def ship(self) -> str:
+        """Sends the package as a session that runs does it, and tells where executors import it from."""
+        self._ask("ship")
+        answer = self._answer()
+        assert "shipped" in answer, answer
+        return str(answer["shipped"])
 
     def offsets(self) -> list[int]:
         """Of the rows of the read that was begun, as they came."""
@@ -50,6 +55,11 @@ class SparkCluster:
 
     def _below(self) -> list[ChildProcess]:
         return descendants(self._process.pid)
+
+    def _ask(self, what: dict[str, str] | str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(what) + "\n")
+        self._process.stdin.flush()
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None

@@ -10,6 +10,7 @@ from support.replicated_logs import CopiedSegment
 from tiergate_client.errors import IndexNotFound, SegmentNotFound, TiergateError
 from tiergate_client.ids import SegmentId
 from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage, SegmentStream
+from tiergate_client.records.remembered_scans import REMEMBERED_SCANS
 from tiergate_client.segment_files import IndexQuestion, SegmentFile
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState, TopicIdPartition
 
@@ -18,6 +19,7 @@ class TierInMemory:
     """Holds copies; some can be lost, and files can fail or be replaced."""
 
     def __init__(self, copies: Iterable[CopiedSegment]) -> None:
+        REMEMBERED_SCANS.forget()  # random numbers of the same seed give other segments the same ids
         self.copies = {copy.metadata.segment_id: copy for copy in copies}
         self.files = {id_: dict(copy.files) for id_, copy in self.copies.items()}
         self.states = dict.fromkeys(self.copies, SegmentState.COPY_FINISHED)

@@ -155,17 +155,19 @@ class PlanReadRequest(google.protobuf.message.Message):
     start_offset: builtins.int
     """Not negative."""
     start_time_ms: builtins.int
-    """At the first record that is at least as late; nothing is read when there is none."""
+    """At the first record that is at least as late; nothing is read when there is none, or none before the stop."""
     stop_offset: builtins.int
     """Not negative."""
     stop_time_ms: builtins.int
-    """Before the first record that is at least as late."""
+    """Before the first record that is at least as late; nothing is read when that is not behind the start."""
     isolation: global___IsolationLevel.ValueType
     """Absent: READ_UNCOMMITTED."""
     split_bytes: builtins.int
     """About how many bytes of segments a split shall hold, positive; absent: 33554432."""
     split_records: builtins.int
-    """How many offsets a split shall hold at most, as far as segments can be cut; positive; absent: any number."""
+    """How many offsets a split shall hold at most, as far as segments can be cut; positive; absent: any number. The
+    server's `plan_splits` limit says how many splits there may be.
+    """
     log_start_offset: builtins.int
     """Nothing below is read (the log's start, where records were deleted on the broker). Not negative."""
     min_timestamp_ms: builtins.int
@@ -395,11 +397,11 @@ class ReadRecordsRequest(google.protobuf.message.Message):
     start_offset: builtins.int
     """Not negative."""
     start_time_ms: builtins.int
-    """At the first record that is at least as late; nothing is read when there is none."""
+    """At the first record that is at least as late; nothing is read when there is none, or none before the stop."""
     stop_offset: builtins.int
     """Not negative."""
     stop_time_ms: builtins.int
-    """Before the first record that is at least as late."""
+    """Before the first record that is at least as late; nothing is read when that is not behind the start."""
     isolation: global___IsolationLevel.ValueType
     """Absent: READ_UNCOMMITTED."""
     format: global___RecordFormat.ValueType

@@ -28,7 +28,8 @@ class RecordServiceStub:
 
       condition                              | code                | reason              | the caller
       ---------------------------------------|---------------------|---------------------|----------------------------
-      the log never mentioned the topic      | NOT_FOUND           | TOPIC_NOT_FOUND     | corrects name or id
+      the log never mentioned the topic, or
+      all of its partitions were deleted     | NOT_FOUND           | TOPIC_NOT_FOUND     | corrects name or id
       the name stands for several topic ids  | INVALID_ARGUMENT    | INVALID_FIELD       | names one of {topic_ids}
                                              |                     | {field, topic_ids}  | in `topic_id`
       neither a topic name nor an id         | INVALID_ARGUMENT    | INVALID_FIELD       | names the topic
@@ -43,6 +44,9 @@ class RecordServiceStub:
       store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
       stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
       a batch cannot be read                 | DATA_LOSS           | CORRUPT_BATCH       | alerts {segment, position}
+
+    What the planes say of themselves passes through as it is: NOT_HOSTED, METADATA_LOG_UNAVAILABLE and METADATA_CORRUPT
+    (metadata.proto), and INDEX_NOT_FOUND for a segment that was stored without an index that it needs (storage.proto).
     """
 
     def __init__(self, channel: typing.Union[grpc.Channel, grpc.aio.Channel]) -> None: ...
@@ -64,6 +68,10 @@ class RecordServiceStub:
       tiered, or offsets missing in between  | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | asks within
                                              |                    | {earliest, latest}  | {earliest, latest}, or
                                              |                    |                     | sets `skip_missing`
+      more splits than the server's
+      `plan_splits` limit, as estimated from
+      the bytes and offsets of the segments  | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | asks for larger splits, or
+                                             |                    | {limit, value}      | for fewer offsets at once
       a split with its aborted transactions
       does not fit into a message            | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | asks for smaller splits
       number of record reads, among which
@@ -137,7 +145,8 @@ class RecordServiceAsyncStub:
 
       condition                              | code                | reason              | the caller
       ---------------------------------------|---------------------|---------------------|----------------------------
-      the log never mentioned the topic      | NOT_FOUND           | TOPIC_NOT_FOUND     | corrects name or id
+      the log never mentioned the topic, or
+      all of its partitions were deleted     | NOT_FOUND           | TOPIC_NOT_FOUND     | corrects name or id
       the name stands for several topic ids  | INVALID_ARGUMENT    | INVALID_FIELD       | names one of {topic_ids}
                                              |                     | {field, topic_ids}  | in `topic_id`
       neither a topic name nor an id         | INVALID_ARGUMENT    | INVALID_FIELD       | names the topic
@@ -152,6 +161,9 @@ class RecordServiceAsyncStub:
       store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
       stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
       a batch cannot be read                 | DATA_LOSS           | CORRUPT_BATCH       | alerts {segment, position}
+
+    What the planes say of themselves passes through as it is: NOT_HOSTED, METADATA_LOG_UNAVAILABLE and METADATA_CORRUPT
+    (metadata.proto), and INDEX_NOT_FOUND for a segment that was stored without an index that it needs (storage.proto).
     """
 
     PlanRead: grpc.aio.UnaryStreamMultiCallable[
@@ -172,6 +184,10 @@ class RecordServiceAsyncStub:
       tiered, or offsets missing in between  | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | asks within
                                              |                    | {earliest, latest}  | {earliest, latest}, or
                                              |                    |                     | sets `skip_missing`
+      more splits than the server's
+      `plan_splits` limit, as estimated from
+      the bytes and offsets of the segments  | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | asks for larger splits, or
+                                             |                    | {limit, value}      | for fewer offsets at once
       a split with its aborted transactions
       does not fit into a message            | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | asks for smaller splits
       number of record reads, among which
@@ -245,7 +261,8 @@ class RecordServiceServicer(metaclass=abc.ABCMeta):
 
       condition                              | code                | reason              | the caller
       ---------------------------------------|---------------------|---------------------|----------------------------
-      the log never mentioned the topic      | NOT_FOUND           | TOPIC_NOT_FOUND     | corrects name or id
+      the log never mentioned the topic, or
+      all of its partitions were deleted     | NOT_FOUND           | TOPIC_NOT_FOUND     | corrects name or id
       the name stands for several topic ids  | INVALID_ARGUMENT    | INVALID_FIELD       | names one of {topic_ids}
                                              |                     | {field, topic_ids}  | in `topic_id`
       neither a topic name nor an id         | INVALID_ARGUMENT    | INVALID_FIELD       | names the topic
@@ -260,6 +277,9 @@ class RecordServiceServicer(metaclass=abc.ABCMeta):
       store asks for less                    | RESOURCE_EXHAUSTED  | BACKEND_THROTTLED   | waits as RetryInfo says
       stored bytes do not match              | DATA_LOSS           | CHECKSUM_MISMATCH   | alerts {segment, position}
       a batch cannot be read                 | DATA_LOSS           | CORRUPT_BATCH       | alerts {segment, position}
+
+    What the planes say of themselves passes through as it is: NOT_HOSTED, METADATA_LOG_UNAVAILABLE and METADATA_CORRUPT
+    (metadata.proto), and INDEX_NOT_FOUND for a segment that was stored without an index that it needs (storage.proto).
     """
 
     @abc.abstractmethod
@@ -282,6 +302,10 @@ class RecordServiceServicer(metaclass=abc.ABCMeta):
           tiered, or offsets missing in between  | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | asks within
                                                  |                    | {earliest, latest}  | {earliest, latest}, or
                                                  |                    |                     | sets `skip_missing`
+          more splits than the server's
+          `plan_splits` limit, as estimated from
+          the bytes and offsets of the segments  | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | asks for larger splits, or
+                                                 |                    | {limit, value}      | for fewer offsets at once
           a split with its aborted transactions
           does not fit into a message            | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | asks for smaller splits
           number of record reads, among which

@@ -329,6 +329,7 @@ def _record_service(
         volumes,
         metadata=CallersMetadata(connection, address=target),
         reads=ConcurrencyLimit("record_reads", limits.record_reads),
+        plan_splits=limits.plan_splits,
         throttle=throttle,
         chunk_bytes=limits.chunk_bytes,
         message_bytes=limits.message_bytes,

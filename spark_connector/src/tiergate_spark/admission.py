@@ -13,9 +13,13 @@ from tiergate_spark.tier_watch import TieredPartition
 
 
 def available_stops(
-    starts: PartitionNumbers, tier: Mapping[TopicPartition, TieredPartition], *, loss: DataLoss
+    starts: PartitionNumbers,
+    tier: Mapping[TopicPartition, TieredPartition],
+    *,
+    loss: DataLoss,
+    awaited: PartitionNumbers | None = None,
 ) -> dict[TopicPartition, int]:
-    """Where everything that there is would have been read.
+    """Where everything that there is would have been read. One that is still where it is `awaited` may come yet.
 
     A partition that was not there before is only noted, at its first offset, and read from the next batch on. So a
     batch that is planned again, after a restart, finds the start of each of its ranges in the checkpoint, whatever
@@ -24,6 +28,8 @@ def available_stops(
     stops = dict(starts)
     for place, start in starts.items():
         if place not in tier:
+            if start == (awaited or {}).get(place):
+                continue
             loss.report(f"{partition_name(place)} is not in the tier any more, or not asked for")
         elif not tier[place].is_empty:
             stops[place] = _stop(place, start, tier[place], loss)

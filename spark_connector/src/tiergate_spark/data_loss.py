@@ -16,10 +16,10 @@ class DataLoss:
         self._is_error = is_error
         self._told: set[str] = set()
 
-    def report(self, fact: str) -> None:
-        """Raises OffsetOutOfRange unless loss is accepted."""
+    def report(self, fact: str, *, offsets: int | None = None) -> None:
+        """Raises OffsetOutOfRange unless loss is accepted; `offsets` is how many are lost, where that is known."""
         if self._is_error:
             raise OffsetOutOfRange(f"{fact}; set failOnDataLoss to false to go on without what is lost")
         if fact not in self._told:  # at every trigger it would be the same again
             self._told.add(fact)
-            _log.warning("%s: what is lost is skipped", fact)
+            _log.warning("%s: %s skipped", fact, "what is lost is" if offsets is None else f"{offsets} offsets are")

@@ -6,7 +6,7 @@ Which offsets of a partition these are is found in `ranges.py`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -57,6 +57,13 @@ class GivenTimes:
 
 
 OffsetLimit: TypeAlias = EarliestOffsets | LatestOffsets | GivenOffsets | TimeForAll | GivenTimes
+
+
+def named_offsets(limit: OffsetLimit | None) -> PartitionNumbers:
+    """The offsets that a limit gives by number; a word stands for none."""
+    if not isinstance(limit, GivenOffsets):
+        return {}
+    return {place: offset for place, offset in limit.offsets.items() if offset >= 0}
 
 
 def parse_offsets(option: str, text: str) -> OffsetLimit:
@@ -113,6 +120,10 @@ def offsets_by_topic(offsets: PartitionNumbers) -> dict[str, dict[str, int]]:
 
 def partition_name(partition: TopicPartition) -> str:
     return f"{partition[0]}-{partition[1]}"
+
+
+def partition_names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(partition_name, sorted(partitions)))
 
 
 def _numbers(option: str, text: str, *, expected: str, minimum: int) -> PartitionNumbers:

@@ -65,6 +65,8 @@ class SourceOptions:
     include_headers: bool
     fail_on_data_loss: bool
     isolation: Isolation
+    may_end_before_start: bool = False
+    """Then there is nothing to read; otherwise it is an error."""
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:

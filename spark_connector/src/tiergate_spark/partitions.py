@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from tiergate_client.errors import InvalidField, TopicNotFound
 from tiergate_client.interfaces import RemoteLogMetadata
 from tiergate_client.values import PartitionSummary, TopicIdPartition
-from tiergate_spark.offsets import TopicPartition, partition_name
+from tiergate_spark.offsets import TopicPartition, partition_names
 from tiergate_spark.options import SourceOptions
 from tiergate_spark.topic_selection import Assign, Subscribe, SubscribePattern
 
@@ -16,10 +16,10 @@ _log = logging.getLogger("tiergate_spark")
 
 
 def selected_partitions(metadata: RemoteLogMetadata, options: SourceOptions) -> dict[TopicPartition, TopicIdPartition]:
-    """As selected_summaries, but where data must not be missing, InvalidField tells what is assigned and not there."""
+    """As selected_summaries; tells of what is assigned and not there."""
     chosen = {place: summary.partition for place, summary in selected_summaries(metadata, options).items()}
     if isinstance(options.topics, Assign):
-        report_untiered(options.topics.partitions - chosen.keys(), option="assign", options=options)
+        tell_untiered(options.topics.partitions - chosen.keys())
     return chosen
 
 
@@ -43,16 +43,10 @@ def selected_summaries(metadata: RemoteLogMetadata, options: SourceOptions) -> d
     return dict(sorted(chosen.items()))
 
 
-def report_untiered(places: Iterable[TopicPartition], *, option: str, options: SourceOptions) -> None:
-    """Partitions that the user names and the tier does not know."""
-    names = ", ".join(partition_name(place) for place in sorted(places))
-    if not names:
-        return
-    if options.fail_on_data_loss:
-        raise InvalidField.of(
-            option, f"nothing of {names} is tiered; leave it out, or set failOnDataLoss to false to read what there is"
-        )
-    _log.warning("nothing of %s is tiered: it is read as empty", names)
+def tell_untiered(places: Collection[TopicPartition]) -> None:
+    """Partitions that the user names and the tier does not know: quiet ones have no rolled segment yet."""
+    if places:
+        _log.warning("nothing of %s is tiered: it is read as empty", partition_names(places))
 
 
 def _partitions_of(metadata: RemoteLogMetadata, name: str) -> list[PartitionSummary]:

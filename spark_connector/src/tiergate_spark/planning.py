@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import Final
 
 from tiergate_client import Tiergate, connect
+from tiergate_client.errors import OffsetOutOfRange
 from tiergate_client.interfaces import RemoteStorage
 from tiergate_client.record_conversions import split_to_bytes
 from tiergate_client.records.history import PartitionHistory, load_history
+from tiergate_client.records.read_bounds import AskedOffsets, ReadBounds
 from tiergate_client.records.read_plan import IsolationLevel, PartitionPlan, plan_history
 from tiergate_client.values import TopicIdPartition
 from tiergate_spark.bounds import Bounds, Interval
@@ -23,6 +25,7 @@ from tiergate_spark.schema import Column
 
 _AT_THE_SAME_TIME: Final = 8
 _UNDIVIDED: Final = 2**62
+_MOST_TOLD: Final = 20
 
 _log = logging.getLogger("tiergate_spark")
 
@@ -60,10 +63,16 @@ def plan_reads(reads: Sequence[PartitionRead], *, options: SourceOptions) -> lis
         total_bytes = sum(split.size_bytes for plan in plans for split in plan.splits)
         if sum(len(plan.splits) for plan in plans) < fewest and total_bytes > 0:
             plans = list(pool.map(lambda one: one.plan(max(1, total_bytes // fewest)), reads))
-    for plan in plans:
-        for start, stop in plan.holes:
-            _log.warning("offsets %d to %d of %s are not in the tier: skipped", start, stop - 1, plan.partition)
+    _tell_skipped([(plan.partition, *hole) for plan in plans for hole in plan.holes])
     return plans
+
+
+def _tell_skipped(holes: Sequence[tuple[TopicIdPartition, int, int]]) -> None:
+    if holes:
+        total = sum(stop - start for _, start, stop in holes)
+        named = [f"{start} to {stop - 1} of {partition}" for partition, start, stop in holes[:_MOST_TOLD]]
+        more = [f"{len(holes) - _MOST_TOLD} more ranges"] if len(holes) > _MOST_TOLD else []
+        _log.warning("%d offsets are not in the tier and skipped: %s", total, ", ".join(named + more))
 
 
 class PartitionRead:
@@ -90,25 +99,49 @@ class PartitionRead:
         if filtered == Interval():
             return self._planned(start, stop, split_bytes)
         # What is outside of the tier is an error where the options ask for it, and nothing where a filter does.
-        whole = self._planned(start, stop, _UNDIVIDED)
-        start = max(whole.start_offset, filtered.lower or 0)
-        stop = whole.stop_offset if filtered.stop is None else min(whole.stop_offset, filtered.stop)
-        return self._planned(start, stop, split_bytes) if start < stop else replace(whole, splits=(), holes=())
+        there = self._checked_bounds(start, stop)
+        start = max(there.start if start is None else start, filtered.lower or 0)
+        stop = there.stop if stop is None else stop
+        stop = stop if filtered.stop is None else min(stop, filtered.stop)
+        if start >= stop:
+            return PartitionPlan(self._history.partition, start, start, ())
+        return self._planned(start, stop, split_bytes)
+
+    def _checked_bounds(self, start: int | None, stop: int | None) -> ReadBounds:
+        """What is there of the offsets that the options ask for. Raises what planning them all would raise."""
+        history, is_loss_an_error = self._history, self._options.fail_on_data_loss
+        asked = AskedOffsets(start, stop, self._log_start)
+        try:
+            bounds = ReadBounds.of(asked, history, fail_on_data_loss=is_loss_an_error)
+        except OffsetOutOfRange as error:
+            raise _in_words_of_spark(error) from error
+        if is_loss_an_error and history.holes(bounds.start, history.stop_offset):
+            self._planned(start, stop, _UNDIVIDED)  # it depends on the isolation level whether a hole matters
+        return bounds
 
     def _planned(self, start: int | None, stop: int | None, split_bytes: int) -> PartitionPlan:
         times = (self._options.min_timestamp_ms, self._bounds.min_timestamp_ms)
-        return plan_history(
-            self._history,
-            self._storage,
-            start_offset=start,
-            stop_offset=stop,
-            isolation=IsolationLevel(self._options.isolation),
-            split_bytes=split_bytes,
-            max_records=self._options.max_records_per_partition,
-            log_start_offset=self._log_start,
-            min_timestamp_ms=max((time for time in times if time is not None), default=None),
-            fail_on_data_loss=self._options.fail_on_data_loss,
-        )
+        try:
+            return plan_history(
+                self._history,
+                self._storage,
+                start_offset=start,
+                stop_offset=stop,
+                isolation=IsolationLevel(self._options.isolation),
+                split_bytes=split_bytes,
+                max_records=self._options.max_records_per_partition,
+                log_start_offset=self._log_start,
+                min_timestamp_ms=max((time for time in times if time is not None), default=None),
+                fail_on_data_loss=self._options.fail_on_data_loss,
+            )
+        except OffsetOutOfRange as error:
+            raise _in_words_of_spark(error) from error
+
+
+def _in_words_of_spark(error: OffsetOutOfRange) -> OffsetOutOfRange:
+    """The way out has another name as an option of Spark than it has in Python."""
+    message = error.message.replace("fail_on_data_loss=False", "failOnDataLoss=false")
+    return OffsetOutOfRange(message, details=error.details)
 
 
 def located(client: Tiergate, service: Service) -> Service:

@@ -20,10 +20,13 @@ from tiergate_spark.offsets import (
     OffsetLimit,
     TimeForAll,
     TopicPartition,
+    named_offsets,
     partition_name,
+    partition_names,
 )
 from tiergate_spark.options import NoMatchStrategy, SourceOptions
-from tiergate_spark.partitions import report_untiered
+from tiergate_spark.partitions import tell_untiered
+from tiergate_spark.topic_selection import Assign
 
 Edge = Literal["earliest", "latest"]
 
@@ -43,22 +46,51 @@ class OffsetRange:
 
 
 def check_named_partitions(tiered: set[TopicPartition], options: SourceOptions) -> None:
-    """Limits that name partitions must name all, as in Spark's Kafka source. Raises InvalidField."""
+    """Limits of a batch that name partitions must name all, as in Spark's Kafka source. Raises InvalidField.
+
+    Those of which nothing is tiered may be named too, but nothing is at an offset of them.
+    """
+    untiered: set[TopicPartition] = set()
     for edge, limit in (("starting", options.starting), ("ending", options.ending)):
-        match limit:
-            case GivenOffsets(numbers):
-                option = f"{edge}Offsets"
-            case GivenTimes(numbers):
-                option = f"{edge}OffsetsByTimestamp"
-            case _:
-                continue
-        missing = sorted(tiered - numbers.keys())
-        if missing:
-            names = ", ".join(map(partition_name, missing))
+        named = named_partitions(edge, limit, options)
+        if named is None:
+            continue
+        option, places = named
+        if missing := tiered - places:
             raise InvalidField.of(
-                option, f"it must name every partition that is read, but {names} is missing; -2 is earliest, -1 latest"
+                option,
+                f"it must name every partition that is read, but {partition_names(missing)} is missing; "
+                "-2 is earliest, -1 latest",
             )
-        report_untiered(numbers.keys() - tiered, option=option, options=options)
+        untiered |= places - tiered
+        nowhere = {place for place, offset in named_offsets(limit).items() if offset > 0} - tiered
+        if nowhere and options.fail_on_data_loss:
+            raise InvalidField.of(
+                option,
+                f"nothing of {partition_names(nowhere)} is tiered, so that no offset of it can be asked for; give -2 "
+                "as its start and -1 as its end, or set failOnDataLoss to false to read what there is",
+            )
+    if not isinstance(options.topics, Assign):  # of those that are assigned it is told anyhow
+        tell_untiered(untiered)
+
+
+def named_partitions(
+    edge: str, limit: OffsetLimit | None, options: SourceOptions
+) -> tuple[str, frozenset[TopicPartition]] | None:
+    """The option behind a limit that names partitions, and which ones. Raises InvalidField for one that is not read."""
+    match limit:
+        case GivenOffsets(numbers):
+            option = f"{edge}Offsets"
+        case GivenTimes(numbers):
+            option = f"{edge}OffsetsByTimestamp"
+        case _:
+            return None
+    strange = [place for place in numbers if not options.topics.chooses(place)]
+    if strange:
+        raise InvalidField.of(
+            option, f"it names {partition_names(strange)}, which is not among the partitions of this read; leave it out"
+        )
+    return option, frozenset(numbers)
 
 
 def log_start_of(partition: TopicIdPartition, options: SourceOptions) -> int | None:
@@ -89,6 +121,8 @@ def offset_range(
         end = offset_at(stop)
         stop = "latest" if end is None else end
     if isinstance(start, int) and isinstance(stop, int) and start > stop:
+        if options.may_end_before_start:
+            return OffsetRange(start, start)
         raise InvalidField.of(
             "startingOffsets", f"the read of {partition_name(place)} would start at {start}, behind its end at {stop}"
         )

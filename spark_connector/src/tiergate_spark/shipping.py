@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,8 @@ from pyspark.sql import SparkSession
 
 PACKAGES: Final = ("tiergate", "tiergate_client", "tiergate_spark", "pyspark_tiergate")
 _ZIP_NAME: Final = "tiergate-spark.zip"
+# Spark's file server takes a name once: one that was given as --py-files has the other.
+_SHIPPED_NAME: Final = "tiergate-spark-shipped.zip"
 # The decoder copies such a file from the zip to the node's cache, where numba keeps what it compiles.
 _READ_AS_SOURCE: Final = "_kernels.py"
 # Zips have no earlier date. The same code makes the same zip.
@@ -43,10 +46,16 @@ def ship(spark: SparkSession) -> None:
     """Sends the package to the executors of a session.
 
     They fetch the zip from where it lies when they start, also those that come late: it is kept while the driver lives.
+    A second time is fine.
     """
+    spark.sparkContext.addPyFile(str(_shipped_zip()))
+
+
+@cache
+def _shipped_zip() -> Path:
     directory = tempfile.mkdtemp(prefix="tiergate-spark-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    spark.sparkContext.addPyFile(str(write_package_zip(Path(directory) / _ZIP_NAME)))
+    return write_package_zip(Path(directory) / _SHIPPED_NAME)
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

@@ -9,8 +9,9 @@ from tiergate_client import connect
 from tiergate_spark.admission import admitted_stops, available_stops
 from tiergate_spark.data_loss import DataLoss
 from tiergate_spark.input_split import InputSplit
-from tiergate_spark.offsets import PartitionNumbers, TopicPartition, partition_name
+from tiergate_spark.offsets import PartitionNumbers, TopicPartition, named_offsets
 from tiergate_spark.options import Service, SourceOptions
+from tiergate_spark.partitions import tell_untiered
 from tiergate_spark.planning import input_splits, located
 from tiergate_spark.schema import Column
 from tiergate_spark.stream_planning import has_offsets, plan_between
@@ -29,6 +30,7 @@ class StreamDriver:
         self._client = connect(service.target, segments=service.segments, access=service.access)
         self._watch = TierWatch(self._client, options)
         self._loss = DataLoss(is_error=options.fail_on_data_loss)
+        self._told_untiered: frozenset[TopicPartition] = frozenset()
         self._start: StreamStart | None = None
         self._is_before_first_batch = False
         self._frozen: Mapping[TopicPartition, TieredPartition] | None = None
@@ -48,7 +50,8 @@ class StreamDriver:
 
     def stops(self, starts: PartitionNumbers, *, limit: int | None) -> PartitionNumbers:
         """Where the batch that begins at `starts` ends."""
-        stops = available_stops(starts, self._tier(), loss=self._loss)
+        awaited = named_offsets(self._options.starting)
+        stops = available_stops(starts, self._tier(), loss=self._loss, awaited=awaited)
         self.last_available = stops
         if limit is not None:
             stops = admitted_stops(starts, stops, limit=limit)
@@ -60,15 +63,18 @@ class StreamDriver:
         return stops
 
     def plan(self, starts: PartitionNumbers, stops: PartitionNumbers) -> list[InputSplit]:
-        """The tasks of a batch. What is there is looked up anew: retention may have been faster than the stream."""
+        """The tasks of a batch. What is there is looked up anew.
+
+        Retention may have been faster than the stream, and a segment that was copied again has another id, though no
+        figure of its partition differs.
+        """
         self._is_before_first_batch = False
         if not has_offsets(starts, stops):
             return []
         plans = plan_between(
             starts,
             stops,
-            tier=self._look(),
-            storage=self._client.storage,
+            client=self._client,
             options=self._options,
             loss=self._loss,
         )
@@ -87,6 +93,7 @@ class StreamDriver:
     def _look(self) -> Mapping[TopicPartition, TieredPartition]:
         tier = self._watch.look()
         if isinstance(self._options.topics, Assign):
-            for place in sorted(self._options.topics.partitions - tier.keys()):
-                self._loss.report(f"nothing of {partition_name(place)} is tiered")
+            untiered = self._options.topics.partitions - tier.keys()
+            tell_untiered(untiered - self._told_untiered)  # at every trigger it would be the same again
+            self._told_untiered |= untiered
         return tier

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from tiergate_client.interfaces import RemoteStorage
+from tiergate_client import Tiergate
 from tiergate_client.records.read_plan import PartitionPlan
 from tiergate_spark.bounds import Bounds
 from tiergate_spark.data_loss import DataLoss
-from tiergate_spark.offsets import GivenOffsets, PartitionNumbers, TopicPartition, partition_name
+from tiergate_spark.offsets import GivenOffsets, PartitionNumbers, partition_name
 from tiergate_spark.options import SourceOptions
-from tiergate_spark.planning import PartitionRead, plan_reads
-from tiergate_spark.tier_watch import TieredPartition
+from tiergate_spark.partitions import selected_summaries
+from tiergate_spark.planning import plan_partitions
 
 
 def has_offsets(starts: PartitionNumbers, stops: PartitionNumbers) -> bool:
@@ -24,23 +23,34 @@ def plan_between(
     starts: PartitionNumbers,
     stops: PartitionNumbers,
     *,
-    tier: Mapping[TopicPartition, TieredPartition],
-    storage: RemoteStorage,
+    client: Tiergate,
     options: SourceOptions,
     loss: DataLoss,
 ) -> list[PartitionPlan]:
     """Raises OffsetOutOfRange when some of the offsets are not in the tier any more, unless loss is accepted."""
     asked = replace(options, starting=GivenOffsets(starts), ending=GivenOffsets(stops))
-    reads = []
+    tier = selected_summaries(client.metadata, options)
+    partitions = []
     for place, stop in stops.items():
-        if starts.get(place, stop) < stop:
+        start = starts.get(place, stop)
+        if start < stop:
             if place in tier:
-                reads.append(PartitionRead(tier[place].history, storage, asked, Bounds()))
+                partitions.append(tier[place].partition)
             else:
-                loss.report(f"{partition_name(place)} is not in the tier any more, or not asked for")
-    plans = plan_reads(reads, options=options)
+                fact = f"{partition_name(place)} is not in the tier any more, or not asked for"
+                loss.report(fact, offsets=stop - start)
+    plans = plan_partitions(client, partitions, options=asked, bounds=Bounds())
     for plan in plans:
         place = plan.partition.topic, plan.partition.partition
-        if plan.stop_offset < stops[place]:  # under read_committed the end is a decided one only as long as it is there
-            loss.report(f"{partition_name(place)} can be read up to {plan.stop_offset} now, not up to {stops[place]}")
+        # Under read_committed the end is a decided one only as long as what decides it is there.
+        if undecided := _undecided(plan, starts[place], stops[place]):
+            fact = f"{partition_name(place)} can be read up to {plan.stop_offset} now, not up to {stops[place]}"
+            loss.report(fact, offsets=undecided)
     return plans
+
+
+def _undecided(plan: PartitionPlan, start: int, stop: int) -> int:
+    """How many offsets behind the end of the plan are in the tier all the same; the others are among its holes."""
+    end = max(start, plan.stop_offset)
+    missing = sum(hole_stop - max(hole_start, end) for hole_start, hole_stop in plan.holes if hole_stop > end)
+    return max(0, stop - end - missing)

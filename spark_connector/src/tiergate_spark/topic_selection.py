@@ -22,6 +22,9 @@ class Subscribe:
 
     names: tuple[str, ...]
 
+    def chooses(self, place: TopicPartition) -> bool:
+        return place[0] in self.names
+
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
@@ -32,12 +35,18 @@ class SubscribePattern:
     def matches(self, topic: str) -> bool:
         return re.fullmatch(self.pattern, topic) is not None
 
+    def chooses(self, place: TopicPartition) -> bool:
+        return self.matches(place[0])
+
 
 @dataclass(frozen=True, slots=True)
 class Assign:
     """These partitions."""
 
     partitions: frozenset[TopicPartition]
+
+    def chooses(self, place: TopicPartition) -> bool:
+        return place in self.partitions
 
 
 TopicSelection: TypeAlias = Subscribe | SubscribePattern | Assign

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from tiergate_client import Tiergate, connect
 from tiergate_client.record_conversions import split_from_bytes
 from tiergate_client.records.split_reading import read_split
 from tiergate_spark.input_split import InputSplit
-from tiergate_spark.options import Service
 from tiergate_spark.rows import SparkRows
+from tiergate_spark.worker_client import worker_client
 
 
 def read_input_split(task: InputSplit) -> Iterator[Any]:
@@ -25,16 +24,10 @@ def read_input_split(task: InputSplit) -> Iterator[Any]:
         partition=partition.partition,
         min_timestamp_ms=task.min_timestamp_ms,
     )
-    client = _client(task.service)
+    client = worker_client(task.service)
     for batch in read_split(split, client.storage, columns=rows.decoded_columns):
         _settle()
         yield rows.of(batch)
-
-
-@cache
-def _client(service: Service) -> Tiergate:
-    """One for all tasks of a worker process; its channels are opened in the process that uses them."""
-    return connect(service.target, segments=service.segments, access=service.access)
 
 
 @cache

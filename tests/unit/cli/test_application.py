@@ -14,8 +14,9 @@ from unit.cli.conftest import Cli
 
 from support.in_process_tiergate import InProcessTiergate
 from tiergate_client import errors
+from tiergate_client.exit_codes import ExitCode
 from tiergate_server.cli.application import run
-from tiergate_server.cli.failures import ExitCode, describe
+from tiergate_server.cli.failures import describe
 from tiergate_server.cli.session import Session
 from tiergate_server.kafka_files.sample import SamplePartition
 

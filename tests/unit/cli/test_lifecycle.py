@@ -15,7 +15,13 @@ def test_copy_tells_how_much_was_sent_and_returns_what_the_log_holds(
     local = next(PartitionDirectory.open(sample.directory).rolled_segments())
     sent: list[int] = []
     copied = copy_segment(
-        tiergate, local, begun=None, broker_id=4, clock=lambda: 1234, observe=sent.append, warn=pytest.fail
+        tiergate,
+        local,
+        begun=None,
+        broker_id=4,
+        clock=lambda: 1234,
+        observe=sent.append,
+        warn=lambda left: pytest.fail(str(left)),
     )
     assert sent == sorted(sent)
     total = sum(checksum.size_bytes for checksum in tiergate.storage.get_manifest(copied).files.values())
@@ -37,6 +43,12 @@ def test_copy_that_is_interrupted_while_it_is_announced_leaves_nothing(
     monkeypatch.setattr(tiergate.metadata, "add_segment", interrupted)
     with pytest.raises(KeyboardInterrupt):
         copy_segment(
-            tiergate, local, begun=None, broker_id=-1, clock=lambda: 1, observe=lambda _: None, warn=pytest.fail
+            tiergate,
+            local,
+            begun=None,
+            broker_id=-1,
+            clock=lambda: 1,
+            observe=lambda _: None,
+            warn=lambda left: pytest.fail(str(left)),
         )
     assert list(tiergate.metadata.list_segments(local.partition)) == []

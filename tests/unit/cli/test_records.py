@@ -13,6 +13,7 @@ from support.in_process_tiergate import InProcessTiergate
 from support.made_segments import tier_batches
 from support.record_batches import MadeBatch, MadeRecord
 from tiergate_client.ids import TopicId
+from tiergate_client.values import PartitionDeleteState, RemotePartitionDeleteMetadata
 from tiergate_server.cli.moments import parse_moment
 
 LOG_APPEND_TIME = 0x08
@@ -152,3 +153,15 @@ def test_people_are_shown_a_few_and_programs_all(cli: Cli, tiergate: InProcessTi
 )
 def test_moment_is_read_as_it_is_written(text: str, milliseconds: int) -> None:
     assert parse_moment(text, option="--from-time") == milliseconds
+
+
+@pytest.mark.parametrize("arguments", [(), ("-p", "0")], ids=["all", "one"])
+def test_topic_whose_partitions_were_all_deleted_is_not_found(
+    cli: Cli, tiergate: InProcessTiergate, arguments: tuple[str, ...]
+) -> None:
+    batch = MadeBatch(RECORDS)
+    segment = tier_batches(tiergate, [batch], topic="gone", topic_id=TopicId.random(), end_offset=2)
+    for state in PartitionDeleteState:
+        tiergate.metadata.put_partition_delete(RemotePartitionDeleteMetadata(segment.partition, state, 5, 2))
+    result = cli("records", "gone", *arguments, "-o", "json")
+    assert (result.exit_code, result.error["reason"]) == (3, "TOPIC_NOT_FOUND")

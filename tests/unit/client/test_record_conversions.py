@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from support.segments import make_metadata
 from tiergate.v1 import records_pb2 as pb
 from tiergate_client.errors import InvalidField, NotOffered
+from tiergate_client.ids import TopicId
 from tiergate_client.record_conversions import (
     SPLIT_VERSION,
     split_from_bytes,
@@ -26,9 +29,12 @@ OFFSETS = st.integers(0, 2**63 - 1)
 def splits(draw: st.DrawFn) -> ReadSplit:
     borders = sorted(draw(st.lists(OFFSETS, min_size=2, max_size=8)))
     ranges = []
+    topic_id = TopicId.random()
     for start, stop in zip(borders[::2], borders[1::2], strict=False):
         segment = make_metadata(
-            custom_metadata=draw(st.none() | st.binary(max_size=8)), segment_size_bytes=draw(st.integers(0, 2**31 - 1))
+            topic_id=topic_id,
+            custom_metadata=draw(st.none() | st.binary(max_size=8)),
+            segment_size_bytes=draw(st.integers(0, 2**31 - 1)),
         )
         first, last = sorted(draw(st.tuples(*[st.integers(0, segment.segment_size_bytes)] * 2)))
         ranges.append(SegmentRange(segment, start, stop, first, last))
@@ -69,6 +75,16 @@ def test_ranges_that_overlap_are_refused() -> None:
     with pytest.raises(InvalidField) as failure:
         split_from_proto(twice)
     assert failure.value.details["field"] == "ranges"
+
+
+@pytest.mark.parametrize("other", [{}, {"partition": 1}, {"topic": "invoices"}])
+def test_segment_of_another_partition_is_refused(other: dict[str, Any]) -> None:
+    segment = make_metadata()
+    named: dict[str, Any] = {"topic_id": segment.partition.topic_id, **other} if other else {}
+    ranges = (SegmentRange(segment, 100, 150, 0, 500), SegmentRange(make_metadata(**named), 150, 200, 0, 500))
+    with pytest.raises(InvalidField) as failure:
+        split_from_bytes(split_to_bytes(ReadSplit(segment.partition, ranges)))
+    assert failure.value.details["field"] == "split.ranges[1].segment"
 
 
 def test_field_of_a_range_is_named_with_its_place() -> None:

@@ -222,9 +222,9 @@ def test_an_identity_that_is_given_goes_before_the_directorys(directory: Path) -
 def test_an_identity_that_is_given_replaces_what_is_missing(directory: Path, tmp_path: Path) -> None:
     (directory / "partition.metadata").unlink()
     renamed = directory.rename(tmp_path / "backup")
-    with pytest.raises(UnreadablePartitionDirectory, match="--topic and --partition"):
+    with pytest.raises(UnreadablePartitionDirectory, match="give the topic's name and the partition"):
         PartitionDirectory.open(renamed, topic_id=TopicId.random(), topic="orders")
-    with pytest.raises(UnreadablePartitionDirectory, match=r"partition\.metadata is missing; .* --topic-id"):
+    with pytest.raises(UnreadablePartitionDirectory, match=r"partition\.metadata is missing; give the topic's id"):
         PartitionDirectory.open(renamed, topic="orders", partition=0)
     PartitionDirectory.open(renamed, topic_id=TopicId.random(), topic="orders", partition=0)
 

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from support.record_batches import MadeBatch, MadeRecord, marker, zstd_without_content_size
+from support.record_batches import MadeBatch, MadeRecord, marker, varint, zstd_without_content_size
 from tiergate_client.errors import CorruptBatch, InvalidField
 from tiergate_client.records import ALL_COLUMNS, Codec, ScannedBatches, decode_batches
+from tiergate_client.records.defects import MOST_HEADERS
 from tiergate_client.records.engines import EngineName
 
 TWO_RECORDS = bytes.fromhex(
@@ -238,6 +239,32 @@ def test_batch_that_makes_no_sense_is_corrupt_and_those_before_it_are_given(
 def test_record_of_very_many_headers_is_read_in_time(engine: EngineName) -> None:
     made = batch(MadeRecord(0, headers=((b"", None),) * 300_000))
     assert len(rows(made.encode(), engine)[0]["headers"]) == 300_000
+
+
+def test_record_of_more_headers_than_any_may_have_is_corrupt_and_takes_no_memory(engine: EngineName) -> None:
+    count = MOST_HEADERS + 1
+    record = b"\x00\x00\x00\x01\x01" + varint(count) + b"\x00\x01" * count
+    body = zstd_without_content_size(varint(len(record)) + record)
+    made = batch(attributes=int(Codec.ZSTD), record_count=1, body=body).encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptBatch, match=f"more than {MOST_HEADERS} headers"):
+            rows(made, engine)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * len(record)
+
+
+def test_records_of_many_headers_are_given_in_parts_of_few(engine: EngineName, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = (0, 3, 4, 0, 9, 1, 6, 2)
+    made = [MadeRecord(delta, delta, headers=((b"k", b"%d" % delta),) * count) for delta, count in enumerate(counts)]
+    content = batch(*made[:3]).encode() + batch(*made[3:], attributes=LOG_APPEND_TIME, base_offset=5).encode()
+    whole = rows(content, engine)
+    monkeypatch.setattr("tiergate_client.records.record_decoder.MOST_HEADERS", 7)
+    parts = [part.to_pylist() for part in decode_batches(content, columns=ALL_COLUMNS, engine_name=engine)]
+    assert [row for part in parts for row in part] == whole
+    assert [[len(row["headers"]) for row in part] for part in parts] == [[0, 3, 4, 0], [9], [1, 6], [2]]
 
 
 def test_batch_of_the_smallest_records_takes_little_memory_beside_what_is_given(engine: EngineName) -> None:

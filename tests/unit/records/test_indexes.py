@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.errors import StoredDataCorrupt
 from tiergate_client.records import (
     AbortedTransaction,
@@ -45,11 +44,6 @@ def test_offset_entries_end_where_the_preallocated_zeros_begin() -> None:
     content = offset_index((0, 0), (5, 100), (9, 200)) + bytes(80)
     assert OffsetIndex.parse(content, base_offset=10).offsets == (10, 15, 19)
     assert OffsetIndex.parse(bytes(80), base_offset=10).floor(10) == 0
-
-
-def test_upper_bound_of_a_read_is_the_first_entry_behind_it() -> None:
-    index = OffsetIndex.parse(offset_index((5, 100), (9, 200)), base_offset=10)
-    assert [index.offset_from(position) for position in (0, 100, 101, 200, 201)] == [15, 15, 19, 19, None]
 
 
 @given(st.sets(st.integers(1, 1000)), st.integers(0, 2000))
@@ -104,16 +98,14 @@ def test_aborts_are_collected_until_everything_in_the_range_is_decided() -> None
 def test_documented_producer_snapshot_is_read() -> None:
     snapshot = ProducerSnapshot.parse(bytes.fromhex(DOCUMENTED_SNAPSHOT))
     assert snapshot.producers == (ProducerState(9000, 2, 4, 6, 4, 1_700_000_000_005, 13, -1),)
-    assert snapshot.first_open_transaction_offset is None
 
 
-def test_earliest_open_transaction_of_a_snapshot_is_found() -> None:
+def test_open_transactions_of_a_snapshot_are_read() -> None:
     written = [
         producer_snapshots.ProducerState(number, 0, 0, 0, 0, 0, 0, first) for number, first in enumerate((-1, 70, 30))
     ]
     snapshot = ProducerSnapshot.parse(producer_snapshots.encode_snapshot(written))
-    assert snapshot.first_open_transaction_offset == 30
-    assert len(snapshot.producers) == 3
+    assert [one.transaction_first_offset for one in snapshot.producers] == [-1, 70, 30]
 
 
 @pytest.mark.parametrize(
@@ -138,9 +130,3 @@ def test_damaged_index_is_refused(parse: object, content: bytes, why: str) -> No
     assert callable(parse)
     with pytest.raises(StoredDataCorrupt, match=why):
         parse(content)
-
-
-def test_epoch_of_an_offset_is_the_last_that_began_by_then() -> None:
-    epochs = LeaderEpochs.from_checkpoint(b"0\n3\n0 10\n3 150\n4 150\n")
-    assert [epochs.epoch_of(offset) for offset in (9, 10, 149, 150, 9000)] == [None, 0, 0, 4, 4]
-    assert LeaderEpochs(()).epoch_of(0) is None

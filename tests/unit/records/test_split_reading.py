@@ -12,6 +12,7 @@ from support.log_in_memory import LogsInMemory, log_metadata, whole_split
 from support.record_batches import MadeBatch, MadeRecord, marker
 from tiergate_client.errors import CorruptBatch, InvalidField
 from tiergate_client.records import AbortedTransaction, ControlType
+from tiergate_client.records.batch_chunks import MOST_BATCH_BYTES
 from tiergate_client.records.read_split import ReadSplit, SegmentRange
 from tiergate_client.records.split_reading import raw_batches, read_split
 
@@ -191,6 +192,51 @@ def test_length_that_lies_takes_no_memory_beyond_the_range() -> None:
     assert found == list(range(100, 130))
     assert error.details["position"] == str(3 * BATCH_BYTES)
     assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("log_bytes", [1000, 10_000_000, 2**31 - 1])
+@pytest.mark.parametrize("claimed", [100_000, 200_000_000, 500_000_000, 2**31 - 1])
+def test_length_that_lies_takes_no_memory_beyond_the_bytes_that_come(claimed: int, log_bytes: int) -> None:
+    changed = bytearray(LOG)
+    struct.pack_into(">i", changed, 3 * BATCH_BYTES + 8, claimed)
+    metadata = replace(METADATA, segment_size_bytes=max(log_bytes, len(LOG)))
+    tracemalloc.start()
+    try:
+        found, error = offsets_until_defect(
+            whole_split(metadata), LogsInMemory({metadata: bytes(changed)}), chunk_bytes=300
+        )
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == list(range(100, 130))
+    assert error.details["position"] == str(3 * BATCH_BYTES)
+    assert peak < 1 << 20
+
+
+def test_batch_that_claims_more_than_any_may_have_is_not_waited_for() -> None:
+    changed = bytearray(LOG)
+    struct.pack_into(">i", changed, 3 * BATCH_BYTES + 8, MOST_BATCH_BYTES)
+    metadata = replace(METADATA, segment_size_bytes=2**31 - 1)
+    logs = LogsInMemory({metadata: bytes(changed)}, piece_bytes=100)
+    _, error = offsets_until_defect(whole_split(metadata), logs, chunk_bytes=300)
+    assert f"at most {MOST_BATCH_BYTES} are read" in error.message
+    assert logs.given_bytes < len(LOG)
+
+
+def test_batch_with_a_wrong_checksum_is_in_the_way_of_its_own_offsets_only() -> None:
+    changed = bytearray(LOG)
+    changed[3 * BATCH_BYTES + 70] ^= 1
+    logs = LogsInMemory({METADATA: bytes(changed)})
+
+    def wanted(start: int, stop: int) -> ReadSplit:
+        return ReadSplit(METADATA.partition, (SegmentRange(METADATA, start, stop, 0, len(LOG)),))
+
+    assert offsets(wanted(140, 200), logs) == list(range(140, 200))
+    assert offsets(wanted(100, 130), logs) == list(range(100, 130))
+    for start, stop in ((139, 200), (100, 131)):
+        found, error = offsets_until_defect(wanted(start, stop), logs)
+        assert found == list(range(start, 130))
+        assert error.details["position"] == str(3 * BATCH_BYTES)
 
 
 @pytest.mark.parametrize("chunk_bytes", CHUNKS)

@@ -76,6 +76,19 @@ def test_damaged_batch_on_the_way_is_refused_by_segment_and_position() -> None:
         found(tier, 0)
 
 
+def test_control_batch_with_a_wrong_checksum_answers_nothing() -> None:
+    log = minutely_log(2)
+    log.copy(0, 2)
+    tier = TierInMemory(log.copied)
+    segment_id = log.copied[0].metadata.segment_id
+    content = bytearray(tier.files[segment_id][SegmentFile.LOG])
+    content[42] ^= 1  # of its max timestamp
+    tier.files[segment_id][SegmentFile.LOG] = bytes(content)
+    with pytest.raises(CorruptBatch, match="checksum") as refused:
+        found(tier, 0)
+    assert refused.value.details == {"segment": str(segment_id), "position": "0"}
+
+
 @given(sources(), st.integers(1, 90))
 def test_answer_is_the_first_such_record_in_the_order_of_the_log(source: random.Random, steps: int) -> None:
     tier = TierInMemory(random_log(source, steps=steps).copied)

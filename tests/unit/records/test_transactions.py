@@ -14,8 +14,10 @@ from support.tier_in_memory import TierInMemory
 from support.tier_model import TierModel
 from tiergate_client.errors import CorruptBatch, SegmentNotFound, StorageUnavailable, StoredDataCorrupt, TiergateError
 from tiergate_client.records.history import PartitionHistory, load_history
+from tiergate_client.records.open_transactions import open_transactions
 from tiergate_client.records.transactions import aborted_transactions, last_stable_offset
 from tiergate_client.segment_files import SegmentFile
+from tiergate_client.values import SegmentState
 
 
 def new_log() -> ReplicatedLog:
@@ -127,6 +129,67 @@ def test_without_a_snapshot_only_what_follows_the_last_one_is_scanned() -> None:
     assert last_stable_offset(loaded(tier), tier.storage) == first
     ids = [copy.metadata.segment_id for copy in log.copied]
     assert tier.asked_for(SegmentFile.LOG) == set(ids[1:])
+
+
+def tier_of_three_segments(*, snapshots: tuple[bool, bool, bool]) -> tuple[TierInMemory, ReplicatedLog]:
+    """Producer 7 is open from the first segment on, 8 in the second."""
+    log = new_log()
+    log.append("transactional", producer_id=7)
+    log.append("transactional", producer_id=8)
+    log.append("commit", producer_id=8)
+    for number, with_snapshot in enumerate(snapshots):
+        log.copy(number, number + 1, with_snapshot=with_snapshot)
+    return TierInMemory(log.copied), log
+
+
+def test_damaged_snapshot_is_dropped_for_an_older_one(caplog: pytest.LogCaptureFixture) -> None:
+    tier, log = tier_of_three_segments(snapshots=(True, True, True))
+    first, second, third = (copy.metadata.segment_id for copy in log.copied)
+    for segment_id in (second, third):
+        damaged = bytearray(tier.files[segment_id][SegmentFile.PRODUCER_SNAPSHOT])
+        damaged[-1] ^= 1
+        tier.files[segment_id][SegmentFile.PRODUCER_SNAPSHOT] = bytes(damaged)
+    assert last_stable_offset(loaded(tier), tier.storage) == 0
+    assert tier.asked_for(SegmentFile.LOG) == {second, third}
+    assert [str(one) in caplog.text for one in (first, second, third)] == [False, True, True]
+
+
+def test_snapshot_that_the_storage_finds_damaged_is_not_dropped() -> None:
+    tier, log = tier_of_three_segments(snapshots=(True, True, True))
+    segment_id = log.copied[2].metadata.segment_id
+    tier.failing[segment_id, SegmentFile.PRODUCER_SNAPSHOT] = StoredDataCorrupt("damaged")
+    with pytest.raises(StoredDataCorrupt, match="damaged"):
+        last_stable_offset(loaded(tier), tier.storage)
+
+
+def test_what_was_scanned_once_is_not_scanned_again() -> None:
+    tier, log = tier_of_three_segments(snapshots=(False, False, False))
+    last = log.copied[2].metadata.segment_id
+    tier.states[last] = SegmentState.COPY_STARTED
+    assert last_stable_offset(loaded(tier), tier.storage) == 0
+    tier.asked.clear()
+    assert last_stable_offset(loaded(tier), tier.storage) == 0
+    assert tier.asked_for(SegmentFile.LOG) == tier.asked_for(SegmentFile.PRODUCER_SNAPSHOT) == set()
+    tier.states[last] = SegmentState.COPY_FINISHED
+    tier.states[log.copied[0].metadata.segment_id] = SegmentState.DELETE_STARTED
+    history = loaded(tier)
+    assert last_stable_offset(history, tier.storage) == history.start_offset > 0
+    assert tier.asked_for(SegmentFile.LOG) == {last}
+    assert open_transactions(history, tier.storage) == {7: 0}
+
+
+def test_scan_over_a_hole_is_not_remembered() -> None:
+    tier, log = tier_of_three_segments(snapshots=(False, False, False))
+    log.append("commit", producer_id=7)
+    log.copy(3, 4, with_snapshot=False)
+    tier = TierInMemory(log.copied)
+    hole = log.copied[1].metadata.segment_id
+    tier.states[hole] = SegmentState.COPY_STARTED
+    last_stable_offset(loaded(tier), tier.storage)
+    tier.states[hole] = SegmentState.COPY_FINISHED
+    tier.asked.clear()
+    assert last_stable_offset(loaded(tier), tier.storage) == log.end_offset
+    assert tier.asked_for(SegmentFile.LOG) == {copy.metadata.segment_id for copy in log.copied}
 
 
 def test_stable_offset_of_an_empty_history_is_its_beginning() -> None:

@@ -95,3 +95,9 @@ def test_partition_that_is_gone_is_a_loss_and_keeps_its_place() -> None:
     with pytest.raises(OffsetOutOfRange, match="b-1 is not in the tier any more"):
         available_stops({A: 60, B: 5}, {A: tiered(0, 60)}, loss=STRICT)
     assert available_stops({B: 5}, {}, loss=DataLoss(is_error=False)) == {B: 5}
+
+
+def test_partition_that_is_not_there_yet_is_no_loss_as_long_as_nothing_was_read_of_it() -> None:
+    assert available_stops({B: 5}, {}, loss=STRICT, awaited={B: 5}) == {B: 5}
+    with pytest.raises(OffsetOutOfRange, match="b-1 is not in the tier any more"):
+        available_stops({B: 6}, {}, loss=STRICT, awaited={B: 5})

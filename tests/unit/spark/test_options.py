@@ -47,7 +47,7 @@ def test_defaults_are_those_of_kafkas_source() -> None:
     assert options.isolation == "read_uncommitted"
     assert options.starting_without_match == "error"
     assert (options.min_partitions, options.max_records_per_partition, options.log_starts) == (None, None, None)
-    assert (options.service.access, options.service.segments, options.split_bytes) == ("auto", None, 32 << 20)
+    assert (options.service.access, options.service.segments, options.split_bytes) == ("auto", None, 64 << 20)
 
 
 def test_names_are_taken_in_any_case() -> None:

@@ -168,6 +168,14 @@ def test_staging_of_others_is_removed_after_a_day(tmp_path: Path) -> None:
         assert (tmp_path / "_tiergate" / "staging" / "1000-abc").exists() is is_there
 
 
+def test_foreign_name_beside_the_staging_of_runs_is_left_alone(tmp_path: Path) -> None:
+    staging = tmp_path / "_tiergate" / "staging"
+    for name in (".DS_Store", ".nfs0000-1", "1000-abc"):
+        (staging / name).mkdir(parents=True)
+    ExportDirectory(PlainFiles(), str(tmp_path), commit_by="rename", now_ms=10**12).committed_stops()
+    assert sorted(one.name for one in staging.iterdir()) == [".DS_Store", ".nfs0000-1"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

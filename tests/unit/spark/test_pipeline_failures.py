@@ -9,9 +9,10 @@ import pytest
 from pyspark.errors import PythonException, SparkNoSuchElementException
 
 from tiergate_client.errors import TopicNotFound
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.local_log import UnreadablePartitionDirectory
 from tiergate_spark.pipelines.cli import run
-from tiergate_spark.pipelines.failures import ExitCode, describe
+from tiergate_spark.pipelines.failures import describe
 from tiergate_spark.pipelines.progress import ProgressLine
 
 _WORKER = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
@@ -33,8 +34,17 @@ Caused by: java.lang.Nothing: not this one
 @pytest.mark.parametrize(
     ("last", "message", "exit_code"),
     [
-        ("tiergate_client.errors.StorageUnavailable: the store is away", "the store is away", ExitCode.OUT_OF_REACH),
+        (
+            "tiergate_client.errors.StorageUnavailable: the store is away",
+            "the store is away; try again in a moment",
+            ExitCode.OUT_OF_REACH,
+        ),
         ("tiergate_client.errors.CorruptBatch: segment X at 5", "segment X at 5", ExitCode.CORRUPT),
+        (
+            "tiergate_client.errors.OffsetOutOfRange: accept the loss of data (failOnDataLoss=false)",
+            "accept the loss of data (--skip-missing)",
+            ExitCode.USAGE,
+        ),
         ("ZeroDivisionError: division by zero", "a task failed: ZeroDivisionError: division by zero", ExitCode.FAILED),
     ],
 )
@@ -60,7 +70,11 @@ def test_missing_package_on_executors_is_told_with_the_way_out() -> None:
 @pytest.mark.parametrize(
     ("error", "message", "exit_code"),
     [
-        (TopicNotFound("there is no topic x."), "there is no topic x", ExitCode.NOT_FOUND),
+        (
+            TopicNotFound("there is no topic x."),
+            "there is no topic x; `tiergate ls` lists what is there",
+            ExitCode.NOT_FOUND,
+        ),
         (UnreadablePartitionDirectory("x is no directory"), "x is no directory", ExitCode.FAILED),
         (FileNotFoundError(2, "No such file", "x"), "x: no such file", ExitCode.FAILED),
     ],
@@ -76,6 +90,12 @@ def test_wrong_usage_is_one_sentence_without_starting_spark(capsys: pytest.Captu
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("tiergate-spark: Invalid value for --conf: 'spark.cores' is not KEY=VALUE")
     assert "--to" in second
+
+
+@pytest.mark.parametrize("time", ["1969-12-31", "99999999999999999999", "yesterday"])
+def test_time_that_no_record_has_is_wrong_usage(time: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", "orders", "--to", "x", "--from-time", time]) == ExitCode.USAGE
+    assert f"--from-time: '{time}' is " in capsys.readouterr().err
 
 
 def test_main_file_for_spark_submit_is_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -13,6 +14,7 @@ from support.in_process_tiergate import InProcessTiergate, in_process_tiergate
 from tiergate_client.clock import system_clock
 from tiergate_client.errors import StorageUnavailable
 from tiergate_client.local_log import PartitionDirectory
+from tiergate_client.segment_data import LogSegmentData
 from tiergate_client.segment_lifecycle import copy_segment, delete_segment
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
 from tiergate_server.kafka_files.sample import write_sample
@@ -20,6 +22,7 @@ from tiergate_spark.options import Service
 from tiergate_spark.pipelines import segment_offload
 from tiergate_spark.pipelines.segment_offload import SegmentTask, offload_segment
 
+_INDEX_ENTRY_BYTES = 8
 _SERVICE = Service("metadata.test:7400", None, "auto")
 
 
@@ -69,6 +72,54 @@ def test_attempt_that_knows_nothing_of_a_finished_one_gives_the_same_copy(
     first, second = offload_segment(first_task(directory)), offload_segment(first_task(directory))
     assert second.segment_id == first.segment_id
     assert states(tiergate, directory) == {"COPY_FINISHED": 1}
+
+
+@pytest.fixture
+def replica(directory: PartitionDirectory, tmp_path: Path) -> PartitionDirectory:
+    """Of another broker: the same logs, of which its index knows an entry less."""
+    path = copytree(directory.path, tmp_path / "broker-2" / directory.path.name)
+    index = path / f"{0:020}.index"
+    index.write_bytes(index.read_bytes()[:-_INDEX_ENTRY_BYTES])
+    return PartitionDirectory.open(path)
+
+
+def test_copy_that_a_replica_finished_meanwhile_is_given_and_not_deleted(
+    tiergate: InProcessTiergate,
+    directory: PartitionDirectory,
+    replica: PartitionDirectory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy, firsts = tiergate.storage.copy_segment, []
+
+    def copy_late(metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes:
+        monkeypatch.setattr(tiergate.storage, "copy_segment", copy)
+        firsts.append(offload_segment(first_task(directory)))
+        return copy(metadata, data)
+
+    monkeypatch.setattr(tiergate.storage, "copy_segment", copy_late)
+    outcome = offload_segment(first_task(replica))
+    (first,) = firsts
+    assert (outcome.result, outcome.segment_id) == ("copied", first.segment_id)
+    (stored,) = tiergate.metadata.list_segments(directory.partition)
+    assert stored.state is SegmentState.COPY_FINISHED
+    (segment, *_) = directory.rolled_segments()
+    assert tiergate.storage.get_manifest(stored).files == segment.data.manifest(stored).files
+
+
+def test_copy_that_a_replica_stored_is_finished_for_it(
+    tiergate: InProcessTiergate, directory: PartitionDirectory, replica: PartitionDirectory
+) -> None:
+    tiergate.watched_metadata.refuse_updates_with = StorageUnavailable("not now")
+    with pytest.raises(StorageUnavailable):
+        offload_segment(first_task(directory))
+    tiergate.watched_metadata.refuse_updates_with = None
+    (begun,) = tiergate.metadata.list_segments(directory.partition)
+    others, own = offload_segment(first_task(replica, begun)), offload_segment(first_task(directory))
+    assert others.segment_id == own.segment_id == str(begun.segment_id)
+    (stored,) = tiergate.metadata.list_segments(directory.partition)
+    assert stored.state is SegmentState.COPY_FINISHED
+    with tiergate.storage.fetch_segment(stored) as stream:
+        assert stream.read() == (directory.path / f"{0:020}.log").read_bytes()
 
 
 @pytest.mark.parametrize("broken", ["copy", "update"])

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import grpc
 
 from tiergate_client._fork_safety import ForkSafe
+from tiergate_client.ids import TopicId
 from tiergate_client.values import TopicIdPartition
 
 _METADATA = "tiergate.v1.RemoteLogMetadataService"
@@ -107,4 +108,8 @@ class Channels(ForkSafe):
 
 def routing_hint(partition: TopicIdPartition | None) -> tuple[tuple[str, str], ...]:
     """What a proxy may hash on, so that the calls of one partition meet the same replica."""
-    return () if partition is None else (("tiergate-partition", f"{partition.topic_id}/{partition.partition}"),)
+    return () if partition is None else routing_hint_by_id(partition.topic_id, partition.partition)
+
+
+def routing_hint_by_id(topic_id: TopicId, partition: int) -> tuple[tuple[str, str], ...]:
+    return (("tiergate-partition", f"{topic_id}/{partition}"),)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 import grpc
 
 from tiergate.v1 import records_pb2 as pb
-from tiergate.v1 import records_pb2_grpc
-from tiergate_client._channels import routing_hint
+from tiergate.v1 import records_pb2_grpc, types_pb2
+from tiergate_client._channels import routing_hint_by_id
 from tiergate_client._patience import Patience, may_pass
 from tiergate_client._tokens import TokenKeeper
 from tiergate_client.conversions import partition_from_proto, token_from_proto
-from tiergate_client.errors import Cancelled, TiergateError, Unavailable
+from tiergate_client.errors import Cancelled, SegmentNotFound, TiergateError, Unavailable
+from tiergate_client.ids import TopicId
 from tiergate_client.record_values import OffsetRange
 from tiergate_client.status import from_rpc_error
 from tiergate_client.values import TopicIdPartition
+
+_ID_BYTES: Final = 16
 
 
 class RecordRead:
@@ -41,6 +44,7 @@ class RecordRead:
         self._closed = False
         self._call: Any = None
         self._begun: pb.ReadRecordsResponse | None = None
+        self._gone_at: int | None = None
         self.next_offset = 0
         self.attempts = 0
         """What came in pieces is to be thrown away when there is another one."""
@@ -58,7 +62,7 @@ class RecordRead:
 
     @property
     def missing(self) -> tuple[OffsetRange, ...]:
-        return tuple(OffsetRange(one.start_offset, one.stop_offset) for one in self._first.missing)
+        return offset_ranges(self._first.missing)
 
     @property
     def aborted(self) -> tuple[pb.AbortedTransaction, ...]:
@@ -106,7 +110,8 @@ class RecordRead:
         if token is not None:
             request.token.CopyFrom(token)
         stub = records_pb2_grpc.RecordServiceStub(self._channel())
-        hint = routing_hint(None if self._begun is None else self.partition)
+        asked = request.split.partition if request.HasField("split") else request.partition
+        hint = hint_for(asked if self._begun is None else self._begun.partition)
         self._call = stub.ReadRecords(request, timeout=self._deadline - time.monotonic(), metadata=hint)
         self.attempts += 1
 
@@ -125,13 +130,43 @@ class RecordRead:
                 failure = from_rpc_error(rpc_failure)
                 self._tokens.learn(failure, sent=self._request.token)
                 # Cancelled, though not by us: the server ended a stream that we did not read for a while.
-                if not may_pass(failure) and not isinstance(failure, Cancelled):
+                if not (may_pass(failure) or isinstance(failure, Cancelled) or self._is_to_be_planned_again(failure)):
                     raise failure from rpc_failure
             if not self._patience.pause(failure):
                 raise failure
             self._open()
 
+    def _is_to_be_planned_again(self, failure: TiergateError) -> bool:
+        """A segment of the plan was deleted. Others hold its offsets, or the next plan says that they are gone."""
+        if not isinstance(failure, SegmentNotFound) or self._request.HasField("split"):
+            return False
+        is_the_same = self._gone_at == self.next_offset
+        self._gone_at = self.next_offset
+        return not is_the_same
+
     def _seen(self, message: pb.ReadRecordsResponse) -> pb.ReadRecordsResponse:
         if message.HasField("token"):
             self._tokens.received(token_from_proto(message.token))
+        if self._begun is not None and message.HasField("partition"):
+            self._resumed(self._begun, message)
         return message
+
+    def _resumed(self, begun: pb.ReadRecordsResponse, message: pb.ReadRecordsResponse) -> None:
+        """What has gone since the read began is told as missing, too; the read does not go back for it."""
+        told = self.missing
+        for one in message.missing:
+            if not any(it.start_offset <= one.start_offset and one.stop_offset <= it.stop_offset for it in told):
+                begun.missing.append(one)
+        begun.stop_offset = max(self.next_offset, min(begun.stop_offset, message.stop_offset))
+        message.next_offset = max(self.next_offset, message.next_offset)
+
+
+def hint_for(partition: pb.RecordPartition | types_pb2.TopicIdPartition) -> tuple[tuple[str, str], ...]:
+    """The routing hint; none for a name alone. What is no id is the server's to refuse."""
+    if len(partition.topic_id) != _ID_BYTES:
+        return ()
+    return routing_hint_by_id(TopicId(partition.topic_id), partition.partition)
+
+
+def offset_ranges(messages: Iterable[pb.OffsetRange]) -> tuple[OffsetRange, ...]:
+    return tuple(OffsetRange(one.start_offset, one.stop_offset) for one in messages)

@@ -22,6 +22,8 @@ class _Stream:
 
     def __init__(self, read: RecordRead) -> None:
         self._read = read
+        # Not the read's own: that is ahead by what came in the same message and was not given yet.
+        self._next_offset = read.next_offset
 
     @property
     def partition(self) -> TopicIdPartition:
@@ -30,8 +32,8 @@ class _Stream:
 
     @property
     def next_offset(self) -> int:
-        """Where another read goes on: everything below has come."""
-        return self._read.next_offset
+        """Where another read goes on: everything below has been given."""
+        return self._next_offset
 
     @property
     def stop_offset(self) -> int:
@@ -56,9 +58,16 @@ class _Stream:
 
 
 class RecordStream(_Stream):
-    """Records in the order of the log."""
+    """Records in the order of the log. A second loop goes on where the first one was left."""
+
+    def __init__(self, read: RecordRead) -> None:
+        super().__init__(read)
+        self._records = self._each()
 
     def __iter__(self) -> Iterator[Record]:
+        return self._records
+
+    def _each(self) -> Iterator[Record]:
         while (message := self._read.next_message()) is not None:
             records = [_record(one) for one in message.records]
             self._read.passed(
@@ -66,7 +75,10 @@ class RecordStream(_Stream):
                 records=len(records),
                 size_bytes=sum(record.size_bytes for record in records),
             )
-            yield from records
+            for record in records:
+                self._next_offset = record.offset + 1
+                yield record
+            self._next_offset = message.next_offset
 
 
 class RawBatchStream(_Stream):
@@ -90,6 +102,7 @@ class RawBatchStream(_Stream):
             pieces = []
             passed = message.next_offset - self._read.next_offset
             self._read.passed(message.next_offset, records=passed, size_bytes=len(batches))
+            self._next_offset = message.next_offset
             if batches:
                 yield batches
 

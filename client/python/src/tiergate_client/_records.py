@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from tiergate.v1 import records_pb2 as pb
 from tiergate.v1 import records_pb2_grpc
 from tiergate_client._channels import Channels
 from tiergate_client._patience import Patience, may_pass
-from tiergate_client._record_reads import RecordRead
+from tiergate_client._record_reads import RecordRead, hint_for, offset_ranges
 from tiergate_client._record_stream import RawBatchStream, RecordStream
 from tiergate_client._tokens import TokenKeeper
 from tiergate_client.conversions import partition_from_proto, token_from_proto
-from tiergate_client.errors import InvalidField, TiergateError
+from tiergate_client.errors import InvalidField, TiergateError, Unavailable
 from tiergate_client.ids import TopicId
-from tiergate_client.record_values import FoundOffset, OffsetRange, PlannedRead, PlannedSplit
+from tiergate_client.record_values import FoundOffset, PlannedRead, PlannedSplit
 from tiergate_client.status import from_rpc_error
 
 Request = TypeVar("Request", pb.PlanReadRequest, pb.FindOffsetByTimeRequest)
@@ -151,7 +152,7 @@ class GrpcRecords:
     ) -> RecordStream:
         """The records of a planned split, or of its content."""
         content = split.content if isinstance(split, PlannedSplit) else split
-        request = pb.ReadRecordsRequest(split=pb.ReadSplit.FromString(content), columns=_columns(columns))
+        request = pb.ReadRecordsRequest(split=_split_of(content), columns=_columns(columns))
         return RecordStream(self._read(request))
 
     def find_offset_by_time(
@@ -187,20 +188,24 @@ class GrpcRecords:
         )
 
     def _plan(self, request: pb.PlanReadRequest, timeout_s: float) -> PlannedRead:
-        messages: Iterator[pb.PlanReadResponse] = self._stub().PlanRead(request, timeout=timeout_s)
-        first = next(messages)
+        hint = hint_for(request.partition)
+        messages: Iterator[pb.PlanReadResponse] = self._stub().PlanRead(request, timeout=timeout_s, metadata=hint)
+        first = next(messages, None)
+        if first is None:
+            raise Unavailable("the plan of the read ended before its first message: ask again")
         self._tokens.received(token_from_proto(first.token))
         splits = [_split(one) for message in messages for one in message.splits]
         return PlannedRead(
             partition_from_proto(first.partition),
             first.start_offset,
             first.stop_offset,
-            tuple(OffsetRange(one.start_offset, one.stop_offset) for one in first.missing),
+            offset_ranges(first.missing),
             tuple(splits),
         )
 
     def _found(self, request: pb.FindOffsetByTimeRequest, timeout_s: float) -> pb.FindOffsetByTimeResponse:
-        answer: pb.FindOffsetByTimeResponse = self._stub().FindOffsetByTime(request, timeout=timeout_s)
+        hint = hint_for(request.partition)
+        answer: pb.FindOffsetByTimeResponse = self._stub().FindOffsetByTime(request, timeout=timeout_s, metadata=hint)
         self._tokens.received(token_from_proto(answer.token))
         return answer
 
@@ -263,6 +268,13 @@ def _columns(names: Sequence[str]) -> list[pb.RecordColumn.ValueType]:
     if unknown or not names:
         raise InvalidField.of("columns", f"{', '.join(unknown) or 'nothing'} is none of {', '.join(_COLUMNS)}")
     return [_COLUMNS[name] for name in names]
+
+
+def _split_of(content: bytes) -> pb.ReadSplit:
+    try:
+        return pb.ReadSplit.FromString(content)
+    except DecodeError:
+        raise InvalidField.of("split", f"these {len(content)} bytes are no read split") from None
 
 
 def _split(message: pb.ReadSplit) -> PlannedSplit:

@@ -74,11 +74,6 @@ class LeaderEpochs:
         """Every entry from the beginning to end_offset inclusive."""
         return LeaderEpochs(tuple(entry for entry in self.entries if entry[1] <= end_offset))
 
-    def epoch_of(self, offset: int) -> int | None:
-        """The epoch that an offset was written in; None below the first one. Epochs without records are passed."""
-        started = [epoch for epoch, start in self.entries if start <= offset]
-        return started[-1] if started else None
-
     def ranges(self, end_offset: int) -> Iterator[tuple[int, int, int]]:
         """(epoch, first offset, last offset) of each epoch, where the last one ends with end_offset."""
         for position, (epoch, start) in enumerate(self.entries):

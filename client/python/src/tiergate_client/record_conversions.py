@@ -18,6 +18,7 @@ from tiergate_client.conversions import (
 from tiergate_client.errors import InvalidField, NotOffered
 from tiergate_client.records.read_split import ReadSplit, SegmentRange
 from tiergate_client.records.transaction_index import AbortedTransaction
+from tiergate_client.values import TopicIdPartition
 
 SPLIT_VERSION: Final = 1
 
@@ -32,14 +33,17 @@ def split_to_proto(split: ReadSplit) -> records_pb2.ReadSplit:
             stop_position=one.stop_position,
         )
         write_metadata(one.segment, part.segment)
-    for aborted in split.aborted:
-        message.aborted.add(
-            producer_id=aborted.producer_id,
-            first_offset=aborted.first_offset,
-            last_offset=aborted.last_offset,
-            last_stable_offset=aborted.last_stable_offset,
-        )
+    message.aborted.extend(map(aborted_to_proto, split.aborted))
     return message
+
+
+def aborted_to_proto(aborted: AbortedTransaction) -> records_pb2.AbortedTransaction:
+    return records_pb2.AbortedTransaction(
+        producer_id=aborted.producer_id,
+        first_offset=aborted.first_offset,
+        last_offset=aborted.last_offset,
+        last_stable_offset=aborted.last_stable_offset,
+    )
 
 
 def split_from_proto(message: records_pb2.ReadSplit) -> ReadSplit:
@@ -53,11 +57,12 @@ def split_from_proto(message: records_pb2.ReadSplit) -> ReadSplit:
         raise InvalidField.of("version", f"{message.version} is no version of a read split")
     if not message.ranges:
         raise InvalidField.of("ranges", "a read split has at least one range")
-    ranges = tuple(_range_from_proto(part, number) for number, part in enumerate(message.ranges))
+    partition = partition_from_proto(message.partition)
+    ranges = tuple(_range_from_proto(part, number, partition) for number, part in enumerate(message.ranges))
     if any(before.stop_offset > behind.start_offset for before, behind in pairwise(ranges)):
         raise InvalidField.of("ranges", "a range begins before the one in front of it has ended")
     return ReadSplit(
-        partition_from_proto(message.partition),
+        partition,
         ranges,
         tuple(
             AbortedTransaction(it.producer_id, it.first_offset, it.last_offset, it.last_stable_offset)
@@ -80,10 +85,14 @@ def split_from_bytes(stored: bytes) -> ReadSplit:
         return split_from_proto(message)
 
 
-def _range_from_proto(message: records_pb2.SegmentRange, number: int) -> SegmentRange:
+def _range_from_proto(message: records_pb2.SegmentRange, number: int, partition: TopicIdPartition) -> SegmentRange:
     with inside(f"ranges[{number}]"):
+        segment = metadata_from_proto(message.segment, "segment")
+        # The name too, which no comparison of partitions looks at: readers may be allowed to read by it.
+        if segment.partition != partition or segment.partition.topic != partition.topic:
+            raise InvalidField.of("segment", f"it is of {segment.partition}, and the split of {partition}")
         return SegmentRange(
-            metadata_from_proto(message.segment, "segment"),
+            segment,
             start_offset=message.start_offset,
             stop_offset=message.stop_offset,
             start_position=message.start_position,

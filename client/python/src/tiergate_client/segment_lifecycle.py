@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tiergate_client.clock import Clock
 from tiergate_client.errors import SegmentConflict, SegmentNotFound, TiergateError
+from tiergate_client.ids import SegmentId
 from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage
 from tiergate_client.local_log.local_segment import LocalSegment
 from tiergate_client.segment_data import LogSegmentData, SegmentChunk
@@ -74,6 +75,17 @@ def find_begun_copy(
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOverSegment:
+    """What a copy that failed has left behind, since its clean-up failed too."""
+
+    segment_id: SegmentId
+    reason: str
+
+    def __str__(self) -> str:
+        return f"the clean-up of segment {self.segment_id} failed too ({self.reason}); remove it later"
+
+
 def copy_segment(
     tiergate: Tier,
     segment: LocalSegment,
@@ -82,7 +94,7 @@ def copy_segment(
     broker_id: int,
     clock: Clock,
     observe: Observer,
-    warn: Callable[[str], None],
+    warn: Callable[[LeftOverSegment], None],
 ) -> RemoteLogSegmentMetadata:
     """Copies a segment and returns its final metadata: under a new id, or as the copy that was `begun` before.
 
@@ -112,16 +124,15 @@ def delete_segment(tiergate: Tier, metadata: RemoteLogSegmentMetadata, *, clock:
     tiergate.metadata.update_segment(metadata.step(SegmentState.DELETE_FINISHED, event_timestamp_ms=clock()))
 
 
-def _clean_up(tiergate: Tier, started: RemoteLogSegmentMetadata, *, clock: Clock, warn: Callable[[str], None]) -> None:
+def _clean_up(
+    tiergate: Tier, started: RemoteLogSegmentMetadata, *, clock: Clock, warn: Callable[[LeftOverSegment], None]
+) -> None:
     try:
         delete_segment(tiergate, started, clock=clock)
     except SegmentNotFound:
         pass  # it was not even announced
     except TiergateError as error:
-        warn(
-            f"the clean-up of segment {started.segment_id} failed too ({error.message}); "
-            f"remove it later with `tiergate rm {started.segment_id}`"
-        )
+        warn(LeftOverSegment(started.segment_id, error.message))
 
 
 @dataclass(frozen=True, slots=True)

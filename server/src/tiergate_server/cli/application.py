@@ -10,9 +10,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from tiergate_client.exit_codes import ExitCode, exit_codes_help
+from tiergate_client.failures import Failure
 from tiergate_server.cli.config import config
 from tiergate_server.cli.connection import Connector, open_connection
-from tiergate_server.cli.failures import EXIT_CODES_HELP, ExitCode, Failure, describe
+from tiergate_server.cli.failures import describe
 from tiergate_server.cli.gc import gc
 from tiergate_server.cli.get import get
 from tiergate_server.cli.health import health
@@ -37,7 +39,7 @@ _COMMANDS = (serve, config, sample, put, ls, show, get, records, rm, uploads, gc
 app = typer.Typer(
     name=PROGRAM,
     help="Kafka's remote tier as a network service: copy segments in, find them, get them back.",
-    epilog=EXIT_CODES_HELP,
+    epilog=exit_codes_help(),
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help is easier to read, and there sooner

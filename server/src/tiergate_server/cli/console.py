@@ -116,16 +116,6 @@ def state_text(state: SegmentState) -> Text:
     return styled(state.name.lower().replace("_", " "), _STATE_STYLES[state])
 
 
-def size_text(size_bytes: float) -> str:
-    if size_bytes < 1024:
-        return f"{size_bytes:.0f} B"
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        size_bytes /= 1024
-        if size_bytes < 1000 or unit == "TiB":
-            break
-    return f"{size_bytes:.1f} {unit}"
-
-
 def time_text(timestamp_ms: int) -> str:
     """UTC, to the second. Times beyond the calendar, which records may carry, stay numbers."""
     if timestamp_ms < 0:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiergate_server.cli.console import Column, counted, print_table, size_text, stdout_console
+from tiergate_client.sizes import size_text
+from tiergate_server.cli.console import Column, counted, print_table, stdout_console
 from tiergate_server.cli.durations import duration_text
 from tiergate_server.segments.garbage_collection import GarbageReport, Tally
 

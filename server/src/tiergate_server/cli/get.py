@@ -13,9 +13,10 @@ from crc32c import crc32c
 from tiergate_client import Access
 from tiergate_client.ids import SegmentId
 from tiergate_client.segment_files import SegmentFile
+from tiergate_client.sizes import size_text
 from tiergate_client.values import RemoteLogSegmentMetadata
 from tiergate_server.cli.connection import Tiergate, connected
-from tiergate_server.cli.console import size_text, stderr_console, stdout_console
+from tiergate_server.cli.console import stderr_console, stdout_console
 from tiergate_server.cli.file_output import STDOUT, opened_output
 from tiergate_server.cli.session import OutputFormat, SummaryFormat, print_json, session_of
 from tiergate_server.cli.show import SegmentArgument

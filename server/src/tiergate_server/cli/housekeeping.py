@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.ids import LogId
 from tiergate_server.cli.completeness import gaps
 from tiergate_server.cli.connection import Tiergate
-from tiergate_server.cli.failures import CommandFailed, ExitCode
+from tiergate_server.cli.failures import CommandFailed
 from tiergate_server.segments.garbage_collection import holds_segments
 from tiergate_server.segments.object_store import ObjectStore
 from tiergate_server.segments.store_marker import StoreMarkerV1, read_marker

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiergate_client.ids import TopicId
+from tiergate_client.sizes import size_text
 from tiergate_client.values import PartitionSummary, RemoteLogSegmentMetadata
 from tiergate_server.cli.completeness import tell_whether_partial
 from tiergate_server.cli.connection import Tiergate, connected
@@ -17,7 +18,6 @@ from tiergate_server.cli.console import (
     counted,
     offsets_text,
     print_table,
-    size_text,
     state_text,
     stdout_console,
     time_text,

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiergate_client.errors import TiergateError
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.ids import LogId
 from tiergate_server.cli.console import counted, stderr_console, stdout_console
-from tiergate_server.cli.failures import CommandFailed, ExitCode
+from tiergate_server.cli.failures import CommandFailed
 from tiergate_server.cli.metadata_logs import configured_log, log_name, opened
 from tiergate_server.cli.segment_stores import opened_existing_stores
 from tiergate_server.cli.server_options import Assignments, ConfigFile, DataDirectory, ServerOptions

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from tiergate_client.errors import InvalidField
-from tiergate_server.cli.failures import CommandFailed, ExitCode
+from tiergate_client.exit_codes import ExitCode
+from tiergate_server.cli.failures import CommandFailed
 from tiergate_server.cli.metadata_events import LogEntry
 from tiergate_server.cli.metadata_logs import configured_log, opened
 from tiergate_server.cli.metadata_snapshot_file import snapshot_entries

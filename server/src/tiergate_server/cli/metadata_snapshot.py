@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from tiergate_client.sizes import size_text
 from tiergate_server.cli.connection import connected
-from tiergate_server.cli.console import size_text, stdout_console
+from tiergate_server.cli.console import stdout_console
 from tiergate_server.cli.session import Output, OutputFormat, print_json, session_of
 
 

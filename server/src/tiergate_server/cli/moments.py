@@ -1,38 +1,15 @@
-"""Moments as a person types them: 2026-11-16, 2026-11-16T09:30:00Z, or milliseconds since the epoch."""
+"""Moments as values of options; how they are written is told in `tiergate_client.moments`."""
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
-
 import typer
 
-_MILLISECONDS = re.compile(r"\d{1,18}")
+from tiergate_client import moments
 
 
 def parse_moment(text: str, *, option: str) -> int:
-    """In milliseconds since the epoch; without a zone it is UTC. Raises BadParameter that names the option."""
-    stripped = text.strip()
-    if _MILLISECONDS.fullmatch(stripped) and not _is_date(stripped):
-        return int(stripped)
+    """In milliseconds since the epoch. Raises BadParameter that names the option."""
     try:
-        moment = datetime.fromisoformat(stripped)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is no time: write it like 2026-11-16T09:30:00Z, 2026-11-16 or as milliseconds since the epoch",
-            param_hint=option,
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    milliseconds = (moment - datetime.fromtimestamp(0, UTC)).total_seconds() * 1000
-    if milliseconds < 0:
-        raise typer.BadParameter(f"{text!r} is before 1970, and no record is", param_hint=option)
-    return round(milliseconds)
-
-
-def _is_date(digits: str) -> bool:
-    """20261116 is a day: as milliseconds it would be five hours into 1970."""
-    try:
-        return len(digits) == len("20261116") and bool(datetime.fromisoformat(digits))
-    except ValueError:
-        return False
+        return moments.parse_moment(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None

@@ -120,7 +120,7 @@ def _copy(
             broker_id=broker_id,
             clock=system_clock,
             observe=report.sent,
-            warn=report.warn,
+            warn=lambda left: report.warn(f"{left} with `tiergate rm {left.segment_id}`"),
         )
     except (TiergateError, OSError) as error:
         error.add_note(f"cannot copy {segment.log}")

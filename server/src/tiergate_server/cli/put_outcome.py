@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiergate_client.local_log.local_segment import LocalSegment
+from tiergate_client.sizes import size_text
 from tiergate_client.values import RemoteLogSegmentMetadata
-from tiergate_server.cli.console import counted, size_text
+from tiergate_server.cli.console import counted
 from tiergate_server.cli.documents import segment_document
 
 _BYTES_PER_MB = 1_000_000

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tiergate_client.local_log.local_segment import LocalSegment
-from tiergate_server.cli.console import offsets_text, size_text, stdout_console
+from tiergate_client.sizes import size_text
+from tiergate_server.cli.console import offsets_text, stdout_console
 from tiergate_server.cli.notices import warn
 from tiergate_server.cli.session import OutputFormat
 from tiergate_server.cli.transfers import transfer_progress

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from tiergate_server.cli.failures import CommandFailed, ExitCode
+from tiergate_client.exit_codes import ExitCode
+from tiergate_server.cli.failures import CommandFailed
 
 
 @contextmanager

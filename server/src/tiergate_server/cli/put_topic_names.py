@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.local_log.partition_directory import PartitionDirectory
 from tiergate_client.local_log.topic_names import find_other_name
 from tiergate_server.cli.connection import Tiergate
-from tiergate_server.cli.failures import CommandFailed, ExitCode
+from tiergate_server.cli.failures import CommandFailed
 
 
 def refuse_other_names(tiergate: Tiergate, directories: Iterable[PartitionDirectory]) -> None:

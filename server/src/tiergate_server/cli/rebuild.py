@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from tiergate_client.errors import TiergateError
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.ids import LogId
 from tiergate_server.cli.connection import Tiergate, connected
 from tiergate_server.cli.console import counted, stdout_console
 from tiergate_server.cli.counters import counter
-from tiergate_server.cli.failures import ExitCode
 from tiergate_server.cli.housekeeping import Markers, is_empty, read_markers, refused, whole_log
 from tiergate_server.cli.notices import warn
 from tiergate_server.cli.segment_stores import THREADS, load, opened_stores

@@ -10,9 +10,10 @@ import typer
 from tiergate_client.clock import system_clock
 from tiergate_client.ids import SegmentId
 from tiergate_client.segment_lifecycle import delete_segment
+from tiergate_client.sizes import size_text
 from tiergate_client.values import RemoteLogSegmentMetadata
 from tiergate_server.cli.connection import connected
-from tiergate_server.cli.console import counted, offsets_text, size_text, stdout_console
+from tiergate_server.cli.console import counted, offsets_text, stdout_console
 from tiergate_server.cli.documents import segment_document
 from tiergate_server.cli.failures import CommandFailed
 from tiergate_server.cli.session import Output, OutputFormat, print_json, session_of

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from tiergate_client.local_log.partition_directory import PartitionDirectory
-from tiergate_server.cli.console import counted, print_facts, size_text, stdout_console
+from tiergate_client.sizes import size_text
+from tiergate_server.cli.console import counted, print_facts, stdout_console
 from tiergate_server.cli.session import Output, OutputFormat, print_json
 from tiergate_server.kafka_files.sample import (
     LARGEST_SEGMENT_BYTES,

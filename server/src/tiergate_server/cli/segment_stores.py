@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from tiergate_server.cli.failures import CommandFailed, ExitCode
+from tiergate_client.exit_codes import ExitCode
+from tiergate_server.cli.failures import CommandFailed
 from tiergate_server.cli.server_options import ServerOptions
 from tiergate_server.config import Config, ConfigError
 from tiergate_server.config.stores import StorePlace

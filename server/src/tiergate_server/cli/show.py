@@ -9,6 +9,7 @@ import typer
 from tiergate_client.errors import SegmentNotFound
 from tiergate_client.ids import SegmentId
 from tiergate_client.segment_files import SegmentManifest
+from tiergate_client.sizes import size_text
 from tiergate_client.values import RemoteLogSegmentMetadata
 from tiergate_server.cli.connection import Tiergate, connected
 from tiergate_server.cli.console import (
@@ -16,7 +17,6 @@ from tiergate_server.cli.console import (
     offsets_text,
     print_facts,
     print_table,
-    size_text,
     state_text,
     stdout_console,
     time_text,

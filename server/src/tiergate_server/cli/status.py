@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tiergate_client.errors import TiergateError
+from tiergate_client.exit_codes import ExitCode
+from tiergate_client.sizes import size_text
 from tiergate_server.cli.connection import Plane, ServerInfo, Tiergate, is_serving, opened, wrong_plane
-from tiergate_server.cli.console import Column, counted, print_facts, print_table, size_text, stdout_console, styled
-from tiergate_server.cli.failures import ExitCode
+from tiergate_server.cli.console import Column, counted, print_facts, print_table, stdout_console, styled
 from tiergate_server.cli.log_status import LogStatus, log_status
 from tiergate_server.cli.session import Output, OutputFormat, Session, print_json, session_of
 

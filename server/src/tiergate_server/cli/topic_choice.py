@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tiergate_client.errors import InvalidField
+from tiergate_client.errors import InvalidField, TopicNotFound
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.ids import TopicId
 from tiergate_client.values import PartitionSummary
 from tiergate_server.cli.connection import Tiergate
-from tiergate_server.cli.failures import CommandFailed, ExitCode
+from tiergate_server.cli.failures import CommandFailed
 
 
 def chosen_partitions(
@@ -14,6 +15,8 @@ def chosen_partitions(
 ) -> list[PartitionSummary]:
     """All partitions of a topic, or one. Raises when that is none, or when the name alone does not say which topic."""
     summaries = list(tiergate.metadata.list_partitions(topic=topic))
+    if not summaries:
+        raise TopicNotFound(f"every partition of the topic {topic} was deleted", details={"topic": topic})
     ids = sorted({str(summary.partition.topic_id) for summary in summaries})
     if topic_id is not None:
         if str(topic_id) not in ids:

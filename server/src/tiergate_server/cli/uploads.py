@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from tiergate_client.ids import TopicId
+from tiergate_client.sizes import size_text
 from tiergate_client.upload_progress import UploadSummary
 from tiergate_client.values import TopicIdPartition
 from tiergate_server.cli.connection import connected
-from tiergate_server.cli.console import Column, counted, print_table, size_text, stdout_console, time_text
+from tiergate_server.cli.console import Column, counted, print_table, stdout_console, time_text
 from tiergate_server.cli.session import Output, OutputFormat, print_json, session_of
 from tiergate_server.cli.topic_choice import chosen_partitions
 

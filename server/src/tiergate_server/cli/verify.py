@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.ids import SegmentId, TopicId
 from tiergate_client.values import PartitionSummary, RemoteLogSegmentMetadata, SegmentState
 from tiergate_server.cli.completeness import tell_whether_partial
 from tiergate_server.cli.connection import Tiergate, connected
-from tiergate_server.cli.failures import CommandFailed, ExitCode
+from tiergate_server.cli.failures import CommandFailed
 from tiergate_server.cli.session import Output, OutputFormat, print_json, session_of
 from tiergate_server.cli.topic_choice import chosen_partitions
 from tiergate_server.cli.verify_report import VerifyOutcome, verify_progress

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.ids import SegmentId
+from tiergate_client.sizes import size_text
 from tiergate_client.values import RemoteLogSegmentMetadata
 from tiergate_client.verification import VerificationProgress
-from tiergate_server.cli.console import Column, counted, print_table, size_text, stderr_console, stdout_console
+from tiergate_server.cli.console import Column, counted, print_table, stderr_console, stdout_console
 from tiergate_server.cli.documents import segment_document
-from tiergate_server.cli.failures import ExitCode, describe
+from tiergate_server.cli.failures import describe
 from tiergate_server.cli.transfers import transfer_progress
 from tiergate_server.cli.verify_run import Observer, Verdict
 

@@ -75,6 +75,9 @@ class SegmentsLimits:
     record_reads: int = setting(
         16, kind=integer(), meaning="Plans, reads and lookups of records at the same time; each takes some 20 MB."
     )
+    plan_splits: int = setting(
+        50_000, kind=integer(), meaning="Splits in one plan of a read of records, as estimated; each takes about 1 KB."
+    )
     chunk_bytes: int = setting(
         2 * MEBIBYTE,
         kind=integer(minimum=MEBIBYTE, maximum=2 * MEBIBYTE),

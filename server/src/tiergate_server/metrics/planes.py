@@ -66,6 +66,11 @@ class SegmentsMetrics:
             "Files and blocks that a verification found missing or different.",
             registry=registry,
         )
+        self.skipped_offsets = Counter(
+            "tiergate_segments_skipped_offsets_total",
+            "Offsets that plans and reads of records passed over because they are missing.",
+            registry=registry,
+        )
         self.throttled_bytes = Counter(
             "tiergate_segments_throttled_bytes_total",
             "Segment data that had to wait for a quota, or was refused by one.",

@@ -91,21 +91,19 @@ def _too_large(offset: int, size_bytes: int, limit_bytes: int) -> LimitExceeded:
 
 
 def raw_messages(
-    runs: Iterator[bytes], *, chunk_bytes: int, start_offset: int, allowance: Allowance
+    runs: Iterator[bytes], *, chunk_bytes: int, start_offset: int, stop_offset: int, allowance: Allowance
 ) -> Iterator[bytes]:
-    """Whole batches as long as they fit into a chunk; a larger one in pieces."""
+    """Whole batches as long as they fit into a chunk; a larger one in pieces. The last may reach over the stop."""
     next_offset = start_offset
     for run in runs:
         scanned = scan_batches(run)
         ends = np.append(scanned.starts[1:], scanned.end_position)
-        last_offsets = scanned.last_offsets
+        behinds = np.minimum(scanned.last_offsets + 1, stop_offset)
         first, begin = 0, 0
         while first < len(scanned):
             stop = max(int(np.searchsorted(ends, begin + chunk_bytes, side="right")), first + 1)
-            stop = first + _wanted_batches(
-                ends[first:stop] - begin, last_offsets[first:stop] + 1 - next_offset, allowance
-            )
-            end, behind = int(ends[stop - 1]), int(last_offsets[stop - 1]) + 1
+            stop = first + _wanted_batches(ends[first:stop] - begin, behinds[first:stop] - next_offset, allowance)
+            end, behind = int(ends[stop - 1]), int(behinds[stop - 1])
             yield from _pieces(memoryview(run)[begin:end], next_offset, behind, chunk_bytes)
             allowance.use(records=behind - next_offset, size_bytes=end - begin)
             if allowance.is_used_up:

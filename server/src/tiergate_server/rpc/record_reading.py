@@ -16,9 +16,11 @@ from tiergate_client.records.read_plan import DEFAULT_SPLIT_BYTES, IsolationLeve
 from tiergate_client.records.read_split import ReadSplit
 from tiergate_client.records.split_reading import raw_batches, read_split
 from tiergate_client.records.time_lookup import TimestampedOffset, find_offset_by_time
+from tiergate_client.records.time_pruning import is_older
 from tiergate_client.records.transactions import last_stable_offset
 from tiergate_client.values import TopicIdPartition
-from tiergate_server.rpc.record_requests import ReadBounds
+from tiergate_server.rpc.plan_size import require_few_splits
+from tiergate_server.rpc.record_requests import AskedBounds
 
 _ALWAYS: Final = ("offset", "timestamp", "timestamp_type")
 # Who reads alone wants the indexes of no segment but the first and the last to be fetched before his first record.
@@ -29,22 +31,34 @@ def planned(
     metadata: RemoteLogMetadata,
     storage: RemoteStorage,
     partition: TopicIdPartition,
-    bounds: ReadBounds,
+    bounds: AskedBounds,
     *,
     split_bytes: int | None,
     split_records: int | None = None,
+    most_splits: int | None = None,
     min_timestamp_ms: int | None = None,
 ) -> PartitionPlan:
+    """Raises LimitExceeded, before segments are asked for where to cut them, when that would be too many splits."""
     history = load_history(metadata, storage, partition)
     start_offset = _start(history, storage, bounds)
+    stop_offset = _stop(history, storage, bounds, start_offset)
+    split_bytes = split_bytes or DEFAULT_SPLIT_BYTES
+    if most_splits is not None:
+        stop = history.stop_offset if stop_offset is None else stop_offset
+        pieces = (
+            piece
+            for piece in history.within(max(start_offset or 0, bounds.log_start_offset or 0), stop)
+            if min_timestamp_ms is None or not is_older(piece.segment, min_timestamp_ms)
+        )
+        require_few_splits(pieces, split_bytes=split_bytes, split_records=split_records, most=most_splits)
     try:
         return plan_history(
             history,
             storage,
             start_offset=start_offset,
-            stop_offset=_stop(history, storage, bounds, start_offset),
+            stop_offset=stop_offset,
             isolation=IsolationLevel(bounds.isolation),
-            split_bytes=split_bytes or DEFAULT_SPLIT_BYTES,
+            split_bytes=split_bytes,
             max_records=split_records,
             log_start_offset=bounds.log_start_offset,
             min_timestamp_ms=min_timestamp_ms,
@@ -55,23 +69,25 @@ def planned(
         raise OffsetOutOfRange(message, details=error.details) from error
 
 
-def _start(history: PartitionHistory, storage: RemoteStorage, bounds: ReadBounds) -> int | None:
+def _start(history: PartitionHistory, storage: RemoteStorage, bounds: AskedBounds) -> int | None:
     if bounds.start_time_ms is None:
         return bounds.start_offset
     found = _by_time(history, storage, bounds.start_time_ms, bounds)
-    return history.stop_offset if found is None else found.offset
+    # The log may have been cut behind everything that is tiered: nothing is read then, as from a time without records.
+    return max(history.stop_offset if found is None else found.offset, bounds.log_start_offset or 0)
 
 
-def _stop(history: PartitionHistory, storage: RemoteStorage, bounds: ReadBounds, start: int | None) -> int | None:
-    if bounds.stop_time_ms is None:
-        return bounds.stop_offset
-    found = _by_time(history, storage, bounds.stop_time_ms, bounds)
-    # Timestamps need not ascend: the end of a span may be found before its start.
-    return None if found is None else max(found.offset, start or 0)
+def _stop(history: PartitionHistory, storage: RemoteStorage, bounds: AskedBounds, start: int | None) -> int | None:
+    stop = bounds.stop_offset
+    if bounds.stop_time_ms is not None:
+        found = _by_time(history, storage, bounds.stop_time_ms, bounds)
+        stop = None if found is None else found.offset
+    # What is found by a time may lie on the wrong side of the other end: timestamps need not ascend.
+    return None if stop is None else max(stop, start or 0)
 
 
 def _by_time(
-    history: PartitionHistory, storage: RemoteStorage, timestamp_ms: int, bounds: ReadBounds
+    history: PartitionHistory, storage: RemoteStorage, timestamp_ms: int, bounds: AskedBounds
 ) -> TimestampedOffset | None:
     return find_offset_by_time(history, storage, timestamp_ms, start_offset=bounds.log_start_offset or 0)
 

@@ -29,7 +29,7 @@ _DECIDED_BY_A_PLAN: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class ReadBounds:
+class AskedBounds:
     """Which records of a partition; None is as far as there are any."""
 
     start_offset: int | None
@@ -51,10 +51,10 @@ class ReadForm:
     max_bytes: int | None
 
 
-def bounds_of(request: pb.PlanReadRequest | pb.ReadRecordsRequest) -> ReadBounds:
+def bounds_of(request: pb.PlanReadRequest | pb.ReadRecordsRequest) -> AskedBounds:
     start = request.WhichOneof("start")
     stop = request.WhichOneof("stop")
-    bounds = ReadBounds(
+    bounds = AskedBounds(
         start_offset=_natural("start_offset", request.start_offset) if start == "start_offset" else None,
         start_time_ms=_natural("start_time_ms", request.start_time_ms) if start == "start_time_ms" else None,
         stop_offset=_natural("stop_offset", request.stop_offset) if stop == "stop_offset" else None,

@@ -6,6 +6,7 @@ done with segments is imported with the first call: see `record_reading.py`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,8 @@ from tiergate_server.segments.volumes import SegmentVolumes
 if TYPE_CHECKING:
     from tiergate_client.records.read_plan import PartitionPlan
 
+_logger = logging.getLogger(__name__)
+
 # What gRPC takes in every language unless it is told otherwise.
 _RECEIVED_BYTES: Final = 4 * 1024 * 1024
 _PLAN_MESSAGE_BYTES: Final = 1024 * 1024
@@ -49,6 +52,7 @@ class RecordService:
         *,
         metadata: CallersMetadata,
         reads: ConcurrencyLimit,
+        plan_splits: int,
         throttle: Throttle,
         chunk_bytes: int,
         message_bytes: int,
@@ -57,6 +61,7 @@ class RecordService:
         self._volumes = volumes
         self._metadata = metadata
         self._reads = reads
+        self._plan_splits = plan_splits
         self._throttle = throttle
         self._chunk_bytes = chunk_bytes
         self._message_bytes = min(message_bytes, _RECEIVED_BYTES)
@@ -74,6 +79,7 @@ class RecordService:
                 bounds,
                 split_bytes=split_bytes,
                 split_records=split_records,
+                most_splits=self._plan_splits,
                 min_timestamp_ms=request.min_timestamp_ms if request.HasField("min_timestamp_ms") else None,
             )
             yield pb.PlanReadResponse(
@@ -81,7 +87,7 @@ class RecordService:
                 partition=partition_to_proto(plan.partition),
                 start_offset=plan.start_offset,
                 stop_offset=plan.stop_offset,
-                missing=[pb.OffsetRange(start_offset=start, stop_offset=stop) for start, stop in plan.holes],
+                missing=self._told_missing(plan),
             )
             yield from self._split_messages(plan)
 
@@ -118,7 +124,7 @@ class RecordService:
                 token=_token(token),
                 partition=partition_to_proto(plan.partition),
                 stop_offset=plan.stop_offset,
-                missing=[pb.OffsetRange(start_offset=start, stop_offset=stop) for start, stop in plan.holes],
+                missing=self._told_missing(plan),
                 aborted=_aborted(plan) if form.is_raw else (),
             ).SerializeToString()
             if len(first) > self._message_bytes:
@@ -157,6 +163,7 @@ class RecordService:
                 record_reading.raw_runs(plan.splits, storage),
                 chunk_bytes=self._chunk_bytes,
                 start_offset=plan.start_offset,
+                stop_offset=plan.stop_offset,
                 allowance=allowance,
             )
         else:
@@ -171,6 +178,14 @@ class RecordService:
             self._metrics.sent_bytes.inc(len(message))
         if not allowance.is_used_up:
             yield record_messages.last_message(plan.stop_offset)
+
+    def _told_missing(self, plan: PartitionPlan) -> list[pb.OffsetRange]:
+        """Told to the operator as well: the caller wants no error of it, and may not look."""
+        if plan.holes:
+            skipped = ", ".join(f"{start} to {stop - 1}" for start, stop in plan.holes)
+            _logger.warning("a read of %s passes over the missing offsets %s", plan.partition, skipped)
+            self._metrics.skipped_offsets.inc(sum(stop - start for start, stop in plan.holes))
+        return [pb.OffsetRange(start_offset=start, stop_offset=stop) for start, stop in plan.holes]
 
     def find_offset_by_time(
         self, request: pb.FindOffsetByTimeRequest, context: grpc.ServicerContext
@@ -192,7 +207,8 @@ class RecordService:
         if found is not None:
             answer.offset = found.offset
             answer.timestamp_ms = found.timestamp_ms
-            answer.leader_epoch = found.leader_epoch
+            if found.leader_epoch >= 0:  # batches of producers that knew none have -1
+                answer.leader_epoch = found.leader_epoch
         return answer
 
 
@@ -231,16 +247,10 @@ def _of_split(request: pb.ReadRecordsRequest) -> PartitionPlan:
 
 def _aborted(plan: PartitionPlan) -> list[pb.AbortedTransaction]:
     """Each once: a transaction may reach over several splits."""
+    from tiergate_client.record_conversions import aborted_to_proto  # noqa: PLC0415 (heavy)
+
     found = {(one.last_offset, one.producer_id): one for split in plan.splits for one in split.aborted}
-    return [
-        pb.AbortedTransaction(
-            producer_id=one.producer_id,
-            first_offset=one.first_offset,
-            last_offset=one.last_offset,
-            last_stable_offset=one.last_stable_offset,
-        )
-        for _, one in sorted(found.items())
-    ]
+    return [aborted_to_proto(one) for _, one in sorted(found.items())]
 
 
 def _token(token: ConsistencyToken | None) -> Any:

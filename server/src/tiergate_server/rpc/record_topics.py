@@ -32,7 +32,10 @@ def _checked(message: pb.RecordPartition) -> TopicId | None:
 
 
 def _ids_of(metadata: RemoteLogMetadata, topic: str) -> list[TopicId]:
-    return sorted({summary.partition.topic_id for summary in metadata.list_partitions(topic=topic)}, key=str)
+    ids = sorted({summary.partition.topic_id for summary in metadata.list_partitions(topic=topic)}, key=str)
+    if not ids:  # the log did speak of it, until its last partition was deleted
+        raise TopicNotFound(f"every partition of the topic {topic} was deleted", details={"topic": topic})
+    return ids
 
 
 def _only_id(metadata: RemoteLogMetadata, topic: str) -> TopicId:

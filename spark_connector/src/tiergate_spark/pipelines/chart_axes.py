@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from math import ceil, floor, log, log10
 from typing import Final
 
-from tiergate_spark.pipelines.sizes import size_text
+from tiergate_client.sizes import size_text
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS

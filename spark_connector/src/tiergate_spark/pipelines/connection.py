@@ -1,20 +1,20 @@
-"""How pipelines reach Tiergate: on the driver with a clear word when nobody answers, in workers once per process."""
+"""How pipelines reach Tiergate from the driver, with a clear word when nobody answers; tasks use `worker_client`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
 from tiergate_client import Tiergate, connect
 from tiergate_client.errors import Unavailable
+from tiergate_client.exit_codes import ExitCode
 from tiergate_spark.options import Service
-from tiergate_spark.pipelines.failures import ExitCode, PipelineFailed
+from tiergate_spark.pipelines.failures import PipelineFailed
 
 
 @contextmanager
 def connected(service: Service) -> Iterator[Tiergate]:
-    """For the driver. Raises PipelineFailed when the metadata plane is out of reach."""
+    """Raises PipelineFailed when the metadata plane is out of reach."""
     with connect(service.target, segments=service.segments, access=service.access) as tiergate:
         try:
             tiergate.server_info()
@@ -26,9 +26,3 @@ def connected(service: Service) -> Iterator[Tiergate]:
                 exit_code=ExitCode.OUT_OF_REACH,
             ) from error
         yield tiergate
-
-
-@cache
-def worker_client(service: Service) -> Tiergate:
-    """For tasks: one for all of a worker process; its channels are opened in the process that uses them."""
-    return connect(service.target, segments=service.segments, access=service.access)

@@ -21,7 +21,8 @@ _ID_BYTES = 16
 def copy_ids(segment: LocalSegment, log: FileChecksum) -> Iterator[SegmentId]:
     """The ids to try in turn: the next one only when a copy under the one before can never be finished.
 
-    That is so when it was deleted: the id of a deleted segment is not given out again.
+    That is so when it was deleted: the id of a deleted segment is not given out again. Of the files the log alone
+    counts: replicas have the same one, but indexes of their own.
     """
     return (_id(segment, log, generation) for generation in count())
 

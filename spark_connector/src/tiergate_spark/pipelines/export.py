@@ -14,6 +14,8 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from tiergate_client.clock import system_clock
+from tiergate_client.exit_codes import ExitCode
+from tiergate_client.sizes import size_text
 from tiergate_spark.offsets import offsets_json
 from tiergate_spark.options import DEFAULT_SPLIT_BYTES, Isolation, Service
 from tiergate_spark.pipelines.export_layout import (
@@ -26,10 +28,9 @@ from tiergate_spark.pipelines.export_layout import (
 from tiergate_spark.pipelines.export_plan import ExportedTopic, exported_topic, plan_export
 from tiergate_spark.pipelines.export_ranges import Wave, divided
 from tiergate_spark.pipelines.export_settings import ExportSettings
-from tiergate_spark.pipelines.failures import ExitCode, PipelineFailed
+from tiergate_spark.pipelines.failures import PipelineFailed
 from tiergate_spark.pipelines.hadoop_files import HadoopFiles
 from tiergate_spark.pipelines.progress import Progress, followed_jobs, silent
-from tiergate_spark.pipelines.sizes import size_text
 from tiergate_spark.source import register
 
 _WAVE_BYTES: Final = 4 * 1024**3

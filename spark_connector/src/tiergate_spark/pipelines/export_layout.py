@@ -22,8 +22,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
+from tiergate_client.exit_codes import ExitCode
 from tiergate_spark.pipelines.export_settings import ExportSettings
-from tiergate_spark.pipelines.failures import ExitCode, PipelineFailed
+from tiergate_spark.pipelines.failures import PipelineFailed
 
 CommitBy = Literal["rename", "marker"]
 
@@ -167,7 +168,8 @@ class ExportDirectory:
     def _remove_old_staging(self) -> None:
         """A younger one may belong to a run that lives; nobody sees it meanwhile."""
         for name in self._files.children(self._staging):
-            if int(name.partition("-")[0]) < self._now_ms - _DAY_MS:
+            began_ms, _, _ = name.partition("-")  # file systems put names of their own beside ours, such as .nfs…
+            if began_ms.isdecimal() and int(began_ms) < self._now_ms - _DAY_MS:
                 self._files.delete(f"{self._staging}/{name}")
 
 

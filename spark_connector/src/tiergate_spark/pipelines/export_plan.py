@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tiergate_client import Tiergate, TopicId
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.records.read_plan import PartitionPlan
 from tiergate_client.values import TopicIdPartition
 from tiergate_spark.bounds import Bounds
@@ -17,7 +18,7 @@ from tiergate_spark.option_names import ISOLATION_LEVEL
 from tiergate_spark.options import SourceOptions, parse_options
 from tiergate_spark.partitions import selected_partitions
 from tiergate_spark.pipelines.connection import connected
-from tiergate_spark.pipelines.failures import ExitCode, PipelineFailed
+from tiergate_spark.pipelines.failures import PipelineFailed
 from tiergate_spark.planning import located, plan_partitions
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def plan_export(topic: ExportedTopic, options: ExportOptions, stops: Mapping[int
     begun = {place: stops[place[1]] for place in tiered if place[1] in stops}
     fresh = [place for place in tiered if place[1] not in stops]
     return [
-        *_planned(topic, list(begun), replace(parsed, starting=GivenOffsets(begun))),
+        *_planned(topic, list(begun), replace(parsed, starting=GivenOffsets(begun), may_end_before_start=True)),
         *_planned(topic, fresh, replace(parsed, starting=_starting(fresh, options))),
     ]
 

@@ -6,8 +6,9 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Final
 
+from tiergate_client.exit_codes import ExitCode
 from tiergate_spark.options import Isolation
-from tiergate_spark.pipelines.failures import ExitCode, PipelineFailed
+from tiergate_spark.pipelines.failures import PipelineFailed
 
 _VERSION: Final = 1
 

@@ -1,34 +1,17 @@
-"""How a failed command ends: one sentence that says what to do next, and an exit code that scripts can use."""
+"""How a failed command ends: what the client tells about errors, also about those that come back from an executor."""
 
 from __future__ import annotations
 
-import enum
-import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Final
 
 from tiergate_client import errors
-from tiergate_client.local_log import UnreadablePartitionDirectory
+from tiergate_client.exit_codes import ExitCode, exit_codes_help
+from tiergate_client.failures import Failure, describe_error
 
-
-class ExitCode(enum.IntEnum):
-    """Those of `tiergate`; never renumbered."""
-
-    DONE = 0
-    FAILED = 1
-    USAGE = 2
-    NOT_FOUND = 3
-    OUT_OF_REACH = 4
-    REFUSED = 5
-    CORRUPT = 6
-    INTERRUPTED = 130
-
-
-EXIT_CODES_HELP: Final = (
-    "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 server out of reach or not ready, "
-    "5 refused by a precondition or conflict, 6 stored data is corrupt, 130 interrupted."
+EXIT_CODES_HELP: Final = exit_codes_help(
+    code for code in ExitCode if code not in (ExitCode.CONFIG, ExitCode.TERMINATED)
 )
 
 
@@ -41,36 +24,11 @@ class PipelineFailed(Exception):
         self.exit_code = exit_code
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What is told about an error."""
-
-    message: str
-    exit_code: ExitCode
-    reason: str = ""
-    details: Mapping[str, str] = field(default_factory=dict)
-
-    def as_json(self) -> str:
-        """One line, since progress may have gone before it."""
-        told = {"message": self.message, "exit_code": int(self.exit_code), "reason": self.reason}
-        return json.dumps({"error": {**told, "details": dict(self.details)}})
-
-
-_EXIT_CODES: Final[tuple[tuple[type[errors.TiergateError], ExitCode], ...]] = (
-    (errors.InvalidField, ExitCode.USAGE),
-    (errors.OffsetOutOfRange, ExitCode.USAGE),
-    (errors.NotFound, ExitCode.NOT_FOUND),
-    (errors.Unavailable, ExitCode.OUT_OF_REACH),
-    (errors.DeadlineExceeded, ExitCode.OUT_OF_REACH),
-    (errors.Exhausted, ExitCode.OUT_OF_REACH),
-    (errors.PreconditionFailed, ExitCode.REFUSED),
-    (errors.SegmentConflict, ExitCode.REFUSED),
-    (errors.DataLoss, ExitCode.CORRUPT),
-)
-
 # What failed in a Python worker comes back as the text of its traceback, whose last line names the error.
 _TOLD_BY_A_WORKER: Final = re.compile(r"^(?:(\w[\w.]*)\.)?(\w+): (.+)$", re.MULTILINE)
 _MOST_RECENT: Final = re.compile(r"most recent failure: .*?\): (.+)$", re.MULTILINE)
+_WAY_OUT_OF_LOSS: Final = ("failOnDataLoss=false", "--skip-missing")  # as the data source and as commands name it
+_WHEN_LATE: Final = "try again"
 _NO_PACKAGE: Final = "send the package to the executors with --ship or spark-submit's --py-files"
 
 
@@ -78,22 +36,8 @@ def describe(error: BaseException) -> Failure:
     """What to tell, also about an error that came up on an executor."""
     if isinstance(error, PipelineFailed):
         return Failure(error.message, error.exit_code)
-    if isinstance(error, errors.TiergateError):
-        return _of_tiergate(type(error), error.message, error.details)
-    if isinstance(error, UnreadablePartitionDirectory):
-        return Failure(str(error), ExitCode.FAILED)
-    if isinstance(error, OSError):
-        told = f"{error.filename}: {error.strerror.lower()}" if error.strerror and error.filename else str(error)
-        return Failure(told, ExitCode.FAILED)
-    return _of_spark(error) or Failure(
-        f"unexpected error, please report it: {type(error).__name__}: {error}; TIERGATE_TRACEBACK=1 shows where",
-        ExitCode.FAILED,
-    )
-
-
-def _of_tiergate(kind: type[errors.TiergateError], message: str, details: Mapping[str, str]) -> Failure:
-    exit_code = next((code for known, code in _EXIT_CODES if issubclass(kind, known)), ExitCode.FAILED)
-    return Failure(message.rstrip(".") or kind.__name__, exit_code, kind.reason, details)
+    failure = _of_spark(error) or describe_error(error, when_late=_WHEN_LATE)
+    return replace(failure, message=failure.message.replace(*_WAY_OUT_OF_LOSS))
 
 
 def _of_spark(error: BaseException) -> Failure | None:
@@ -106,7 +50,7 @@ def _of_spark(error: BaseException) -> Failure | None:
     if found:
         module, name, message = found[-1]
         if module == errors.__name__:
-            return _of_tiergate(getattr(errors, name, errors.TiergateError), message, {})
+            return describe_error(getattr(errors, name, errors.TiergateError)(message), when_late=_WHEN_LATE)
         hint = f"; {_NO_PACKAGE}" if name == "ModuleNotFoundError" and "tiergate" in message else ""
         return Failure(f"a task failed: {name}: {message.rstrip('.')}{hint}", ExitCode.FAILED)
     lines = _MOST_RECENT.findall(text) or [line.strip() for line in text.splitlines() if line.strip()]

@@ -27,6 +27,9 @@ class HadoopFiles:
     def can_rename(self, path: str) -> bool:
         return str(self._system(path).getUri().getScheme()) in _RENAMING_SCHEMES
 
+    def exists(self, path: str) -> bool:
+        return bool(self._system(path).exists(self._path(path)))
+
     def children(self, path: str) -> list[str]:
         """The names of what is in a directory, sorted; none when it does not exist."""
         system, there = self._system(path), self._path(path)

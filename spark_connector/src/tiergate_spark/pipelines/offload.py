@@ -14,17 +14,18 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.ids import TopicId
 from tiergate_client.local_log import PartitionDirectory
 from tiergate_client.local_log.topic_names import find_other_name
 from tiergate_client.segment_lifecycle import Tier
+from tiergate_client.sizes import size_text
 from tiergate_client.values import RemoteLogSegmentMetadata
 from tiergate_spark.options import Service
 from tiergate_spark.pipelines.connection import connected
-from tiergate_spark.pipelines.failures import ExitCode, PipelineFailed
+from tiergate_spark.pipelines.failures import PipelineFailed
 from tiergate_spark.pipelines.progress import Progress, followed_jobs, silent
 from tiergate_spark.pipelines.segment_offload import Result, SegmentOutcome, SegmentTask, offload_segment
-from tiergate_spark.pipelines.sizes import size_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,11 @@ from tiergate_client.record_conversions import split_from_bytes
 from tiergate_client.records.batch_format import Codec
 from tiergate_spark.bounds import Bounds
 from tiergate_spark.options import Service, parse_options
-from tiergate_spark.pipelines.connection import connected, worker_client
+from tiergate_spark.pipelines.connection import connected
 from tiergate_spark.pipelines.profile_rows import ROWS_SCHEMA, profile_rows
 from tiergate_spark.pipelines.progress import Progress, followed_jobs, silent
 from tiergate_spark.planning import plan_batch
+from tiergate_spark.worker_client import worker_client
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

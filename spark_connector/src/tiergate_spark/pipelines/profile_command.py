@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tiergate_client.sizes import size_text
 from tiergate_spark.options import Isolation
 from tiergate_spark.pipelines.chart_axes import count_text, ratio_text
 from tiergate_spark.pipelines.moments import parse_moment
@@ -17,8 +18,8 @@ from tiergate_spark.pipelines.profile import Profile
 from tiergate_spark.pipelines.profile import profile as run_profile
 from tiergate_spark.pipelines.profile_page import HourProfile, Measures, TopicProfile, profile_page
 from tiergate_spark.pipelines.progress import progress_line
+from tiergate_spark.pipelines.reports import require_new_report, write_report
 from tiergate_spark.pipelines.session import Output, OutputFormat, print_summary, running_spark, session_of
-from tiergate_spark.pipelines.sizes import size_text
 
 
 def profile(
@@ -27,7 +28,7 @@ def profile(
     *,
     html: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write a page with plots there.")] = None,
     report: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write the hours there, for Spark to read.")
+        str | None, typer.Option(metavar="PATH", help="Write the hours there, into a new directory.")
     ] = None,
     report_format: Annotated[
         str, typer.Option(metavar="FORMAT", help="Format of the report, any that Spark writes.")
@@ -54,14 +55,13 @@ def profile(
         options |= {"startingTimestamp": str(begin_ms), "startingOffsetsByTimestampStrategy": "latest"}
     if end_ms is not None:
         options["endingTimestamp"] = str(end_ms)
-    with (
-        running_spark(session, name="profile") as spark,
-        progress_line(quiet=output is OutputFormat.JSON) as progress,
-        closing(run_profile(spark, topics, service=session.service, options=options, progress=progress)) as measured,
-    ):
-        if report is not None:
-            measured.hours.write.format(report_format).mode("overwrite").save(report)
-        found = topic_profiles(measured)
+    with running_spark(session, name="profile") as spark, progress_line(quiet=output is OutputFormat.JSON) as progress:
+        require_new_report(spark, report)
+        profiled = run_profile(spark, topics, service=session.service, options=options, progress=progress)
+        with closing(profiled) as measured:
+            if report is not None:
+                write_report(measured.hours, report, format=report_format)
+            found = topic_profiles(measured)
     if html is not None:
         html.write_text(profile_page(found), encoding="utf-8")
     print_summary(output, document={"topics": [_document(one) for one in found]}, text=_text(found, html))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from tiergate_client.sizes import size_text
 from tiergate_spark.pipelines.chart_axes import (
     COUNT,
     HOUR_MS,
@@ -21,7 +22,6 @@ from tiergate_spark.pipelines.chart_axes import (
 )
 from tiergate_spark.pipelines.charts import Series, bar_chart, line_chart
 from tiergate_spark.pipelines.page_style import STYLE
-from tiergate_spark.pipelines.sizes import size_text
 
 _CODEC_STYLES: Final = {"none": "grey", "gzip": "purple", "snappy": "green", "lz4": "blue", "zstd": "orange"}
 _PERCENTILES: Final = (("p50", "blue"), ("p95", "orange"), ("p99", "red"))

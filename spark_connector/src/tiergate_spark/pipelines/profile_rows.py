@@ -71,7 +71,7 @@ def profile_rows(split: ReadSplit, storage: RemoteStorage, *, min_timestamp_ms: 
 def _plain(wanted: SegmentRange, storage: RemoteStorage, committed: ReadCommitted) -> Iterator[PlainBatches]:
     """Checksums are of the bytes as they are stored, so they are checked before anything is decompressed."""
     for scanned in batch_chunks(wanted, storage):
-        wrong = scanned.first_wrong_checksum(0, len(scanned))
+        wrong = scanned.first_wrong_checksum()
         if wrong is not None:
             raise FoundDefect(BatchDefect(scanned.position(wrong), "its checksum does not match its bytes"))
         yield from plain_batches(scanned, kept=committed.kept(scanned))

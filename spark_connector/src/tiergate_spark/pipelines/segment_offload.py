@@ -6,6 +6,7 @@ cleaned up: the next one, of this run or another, goes on behind what the store 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Literal
@@ -17,8 +18,8 @@ from tiergate_client.segment_files import FileChecksum
 from tiergate_client.segment_lifecycle import Tier, delete_segment, find_begun_copy, find_finished_copies
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
 from tiergate_spark.options import Service
-from tiergate_spark.pipelines.connection import worker_client
 from tiergate_spark.pipelines.copy_ids import copy_ids
+from tiergate_spark.worker_client import worker_client
 
 Result = Literal["copied", "continued", "skipped", "failed"]
 
@@ -82,8 +83,8 @@ def offload_segment(task: SegmentTask) -> SegmentOutcome:
 
 def _copied(tier: Tier, segment: LocalSegment, *, broker_id: int) -> RemoteLogSegmentMetadata:
     announced = segment.new_metadata(broker_id=broker_id, event_timestamp_ms=system_clock())
-    ids = copy_ids(segment, _log_checksum(segment, announced))
-    for segment_id in islice(ids, _MOST_DELETED_COPIES):
+    log = segment.data.manifest(announced).log
+    for segment_id in islice(copy_ids(segment, log), _MOST_DELETED_COPIES):
         started = replace(announced, segment_id=segment_id)
         try:
             tier.metadata.add_segment(started)
@@ -94,20 +95,21 @@ def _copied(tier: Tier, segment: LocalSegment, *, broker_id: int) -> RemoteLogSe
             continue
         try:
             return _finished(tier, started, segment)
-        except SegmentConflict:  # deleted while its copy was under way, some time: the store takes it no more
-            delete_segment(tier, started, clock=system_clock)
+        except SegmentConflict:
+            twin = _stored_by_another(tier, started, log)
+            if twin is not None:
+                return twin
     raise SegmentConflict(
         f"{segment.log}: {_MOST_DELETED_COPIES} copies of it were deleted; copy it with `tiergate put`"
     )
 
 
-def _log_checksum(segment: LocalSegment, announced: RemoteLogSegmentMetadata) -> FileChecksum:
-    return segment.data.manifest(announced).log
-
-
 def _finished(tier: Tier, started: RemoteLogSegmentMetadata, segment: LocalSegment) -> RemoteLogSegmentMetadata:
     """Sends what is missing, and says so to the metadata; both are fine when another attempt has done it already."""
-    custom_metadata = tier.storage.copy_segment(started, segment.data)
+    return _told_finished(tier, started, tier.storage.copy_segment(started, segment.data))
+
+
+def _told_finished(tier: Tier, started: RemoteLogSegmentMetadata, custom_metadata: bytes) -> RemoteLogSegmentMetadata:
     finish = started.step(
         SegmentState.COPY_FINISHED, event_timestamp_ms=system_clock(), custom_metadata=custom_metadata
     )
@@ -124,6 +126,37 @@ def _finished_by_another(
         return None
     is_finished = found.state is SegmentState.COPY_FINISHED
     return find_finished_copies(tier, segment, [found]).same if is_finished else None
+
+
+def _stored_by_another(
+    tier: Tier, started: RemoteLogSegmentMetadata, log: FileChecksum
+) -> RemoteLogSegmentMetadata | None:
+    """Finishes what lies under the id: a replica's copy, whose log is the same though its indexes are not.
+
+    None when the id is of no use any more.
+    """
+    try:
+        stored = tier.storage.get_manifest(started)
+    except SegmentNotFound:  # deleted while its copy was under way, some time: the store takes it no more
+        _withdraw(tier, started)
+        return None
+    if stored.log != log:
+        return None
+    try:
+        custom_metadata = tier.storage.get_upload(stored).custom_metadata
+        return None if custom_metadata is None else _told_finished(tier, started, custom_metadata)
+    except (SegmentConflict, SegmentNotFound, InvalidTransition):  # it is deleted in this moment
+        return None
+
+
+def _withdraw(tier: Tier, started: RemoteLogSegmentMetadata) -> None:
+    """Ends a copy that can never be finished. One that somebody calls finished is not ours to delete."""
+    with suppress(SegmentNotFound):  # another attempt was faster
+        if (
+            tier.metadata.get_segment(started.segment_id, partition=started.partition).state
+            is SegmentState.COPY_STARTED
+        ):
+            delete_segment(tier, started, clock=system_clock)
 
 
 def _in_state(known: tuple[RemoteLogSegmentMetadata, ...], state: SegmentState) -> list[RemoteLogSegmentMetadata]:

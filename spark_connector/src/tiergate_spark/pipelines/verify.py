@@ -21,9 +21,10 @@ from tiergate_spark.options import Service
 from tiergate_spark.pipelines.checks.finding import Finding, Severity
 from tiergate_spark.pipelines.checks.partition_check import PartitionReport, check_partition
 from tiergate_spark.pipelines.checks.segment_check import check_segment
-from tiergate_spark.pipelines.connection import connected, worker_client
+from tiergate_spark.pipelines.connection import connected
 from tiergate_spark.pipelines.progress import Progress, followed_jobs, silent
 from tiergate_spark.planning import located
+from tiergate_spark.worker_client import worker_client
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

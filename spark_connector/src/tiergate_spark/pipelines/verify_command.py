@@ -9,10 +9,11 @@ from typing import Annotated, Any, Final
 import typer
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from tiergate_spark.pipelines.failures import ExitCode
+from tiergate_client.exit_codes import ExitCode
+from tiergate_client.sizes import size_text
 from tiergate_spark.pipelines.progress import progress_line
+from tiergate_spark.pipelines.reports import require_new_report, write_report
 from tiergate_spark.pipelines.session import Output, OutputFormat, print_summary, running_spark, session_of
-from tiergate_spark.pipelines.sizes import size_text
 from tiergate_spark.pipelines.verify import Verification, VerificationSummary
 from tiergate_spark.pipelines.verify import verify as run_verify
 
@@ -27,7 +28,7 @@ def verify(
     ] = None,
     *,
     report: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write all findings there, for Spark to read.")
+        str | None, typer.Option(metavar="PATH", help="Write all findings there, into a new directory.")
     ] = None,
     report_format: Annotated[
         str, typer.Option(metavar="FORMAT", help="Format of the report, any that Spark writes.")
@@ -41,14 +42,13 @@ def verify(
     """
     session = session_of(context)
     quiet = output is OutputFormat.JSON
-    with (
-        running_spark(session, name="verify") as spark,
-        progress_line(quiet=quiet) as progress,
-        closing(run_verify(spark, service=session.service, topics=topics or (), progress=progress)) as verification,
-    ):
-        if report is not None:
-            verification.findings.write.format(report_format).mode("overwrite").save(report)
-        told = _worst(verification)
+    with running_spark(session, name="verify") as spark, progress_line(quiet=quiet) as progress:
+        require_new_report(spark, report)
+        verified = run_verify(spark, service=session.service, topics=topics or (), progress=progress)
+        with closing(verified) as verification:
+            if report is not None:
+                write_report(verification.findings, report, format=report_format)
+            told = _worst(verification)
     summary = verification.summary
     print_summary(output, document={**asdict(summary), "findings": told}, text=_text(told, summary))
     if not summary.is_sound:

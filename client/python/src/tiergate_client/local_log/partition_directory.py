@@ -148,7 +148,7 @@ def _topic_and_partition(path: Path, topic: str | None, partition: int | None) -
     named = names.topic_and_partition_of(path.resolve().name)
     if (topic is None or partition is None) and named is None:
         raise UnreadablePartitionDirectory(
-            f"{path} is not named <topic>-<partition>; name both with --topic and --partition"
+            f"{path} is not named <topic>-<partition>; give the topic's name and the partition"
         )
     named_topic, named_partition = named or ("", -1)
     return topic or named_topic, named_partition if partition is None else partition
@@ -157,7 +157,7 @@ def _topic_and_partition(path: Path, topic: str | None, partition: int | None) -
 def _topic_id(path: Path) -> TopicId:
     file = path / names.PARTITION_METADATA
     if not file.is_file():
-        raise UnreadablePartitionDirectory(f"{file} is missing; name the topic's id with --topic-id")
+        raise UnreadablePartitionDirectory(f"{file} is missing; give the topic's id")
     return partition_metadata.decode(file.read_bytes())
 
 

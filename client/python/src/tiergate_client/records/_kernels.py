@@ -1,7 +1,7 @@
 """The loops over records, compiled by numba; everything that happens once per batch or call is done elsewhere.
 
 Self-contained on purpose: numba keeps its cache beside this file, and a copy of the file in another place works alone
-(see `kernel_loading.py`). The numbers of columns, rows and defects are those of `engines.py` and `defects.py`.
+(see `kernel_loading.py`). The numbers of columns, rows, defects and headers are those of `engines.py` and `defects.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _TABLE = numba.types.Array(numba.int64, 2, "C")
 _INTS = numba.types.Array(numba.int32, 1, "C")
 
 _FAILED = -1
-_RECORD_CUT, _RECORD_LENGTH, _NUMBER, _FIELD_LENGTH, _OFFSET, _HEADERS, _REST = 1, 2, 3, 4, 5, 6, 7
+_RECORD_CUT, _RECORD_LENGTH, _NUMBER, _FIELD_LENGTH, _OFFSET, _HEADERS, _REST, _MANY_HEADERS = 1, 2, 3, 4, 5, 6, 7, 8
+_MOST_HEADERS = 512 * 1024
 
 
 @numba.njit(inline="always", nogil=True)
@@ -133,6 +134,8 @@ def index_records(  # noqa: C901, PLR0912
                 return batch, _NUMBER, at
             if header_count < 0:
                 return batch, _HEADERS, at
+            if header_count > _MOST_HEADERS:
+                return batch, _MANY_HEADERS, at
             spans[4, record], spans[5, record] = at, header_count
             at = _skip_headers(data, at, end, header_count)
             if at < 0:

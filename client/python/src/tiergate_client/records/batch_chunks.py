@@ -19,6 +19,8 @@ from tiergate_client.records.defects import BatchDefect, FoundDefect
 from tiergate_client.records.read_split import SegmentRange
 
 DEFAULT_CHUNK_BYTES: Final = 2 * 1024 * 1024
+MOST_BATCH_BYTES: Final = 256 * 1024 * 1024
+"""Twice what the records of one may take when they are decompressed, and far beyond what brokers are set to accept."""
 _BASE_OFFSET: Final = struct.Struct(">q")
 _LENGTH: Final = struct.Struct(">i")
 
@@ -47,8 +49,9 @@ def batch_chunks(
 class _JoinedPieces:
     """The bytes of a range that were not given yet, in a buffer that is used again.
 
-    It grows for a batch that is larger, but never beyond the range, whatever the batch says of its length. A batch is
-    given when it is seen where the next one begins, since their offsets have to agree.
+    It grows for a batch that is larger, as its bytes come in and never beyond the range: what a batch says of its
+    length is not under the checksum. One that the range cuts is not waited for. A batch is given when it is seen where
+    the next one begins, since their offsets have to agree.
     """
 
     def __init__(self, wanted: SegmentRange, chunk_bytes: int) -> None:
@@ -82,18 +85,26 @@ class _JoinedPieces:
             self._next_offset = int(scanned.last_offsets[-1]) + 1
         if len(scanned) or self._has_defect:
             yield scanned
-        self._carry_over(scanned.end_position)
+        self._carry_over(scanned.end_position, may_grow=not (is_end or self._has_defect))
         self.is_done = self._has_defect or self._used == len(self._buffer)
 
-    def _carry_over(self, position: int) -> None:
-        rest = bytes(self._buffer[position - self._position : self._used])
+    def _carry_over(self, position: int, *, may_grow: bool) -> None:
+        rest = self._buffer[position - self._position : self._used]
         self._position, self._used = position, len(rest)
-        if len(rest) >= LENGTH_ENDS_AT:
-            size = _LENGTH.unpack_from(rest, LENGTH_AT)[0] + 2 * LENGTH_ENDS_AT
-            available = self._wanted.stop_position - position
-            if len(self._buffer) < min(size, available):
-                self._buffer = memoryview(bytearray(min(size, available)))
-        self._buffer[: len(rest)] = rest
+        if len(rest) < len(self._buffer):
+            self._buffer[: len(rest)] = bytes(rest)
+        elif may_grow and not self._is_cut(position) and not self._is_too_large:
+            most = min(self._claimed_size(0) + LENGTH_ENDS_AT, self._wanted.stop_position - position)
+            self._buffer = memoryview(bytearray(min(2 * len(rest), most)))
+            self._buffer[: len(rest)] = rest
+
+    @property
+    def _is_too_large(self) -> bool:
+        return self._used >= LENGTH_ENDS_AT and self._claimed_size(0) > max(MOST_BATCH_BYTES, len(self._buffer))
+
+    def _claimed_size(self, at: int) -> int:
+        length: int = _LENGTH.unpack_from(self._buffer, at + LENGTH_AT)[0]
+        return length + LENGTH_ENDS_AT
 
     def _is_next_known(self, position: int) -> bool:
         """Whether the offset of the batch at this position is there, or there is none that counts."""
@@ -112,7 +123,7 @@ class _JoinedPieces:
         available = self._wanted.stop_position - position
         if available < HEADER_BYTES or self._used - at < LENGTH_ENDS_AT:
             return available < HEADER_BYTES
-        return bool(_LENGTH.unpack_from(self._buffer, at + LENGTH_AT)[0] + LENGTH_ENDS_AT > available)
+        return self._claimed_size(at) > available
 
     def _in_order(self, scanned: ScannedBatches) -> ScannedBatches:
         """Up to the first batch whose offsets can not be. They are not under the checksum, hence this.
@@ -141,4 +152,7 @@ class _JoinedPieces:
         is_end_of_log = self._wanted.stop_position == self._wanted.segment.segment_size_bytes
         if self._has_defect or not missing or (is_end_of_log and self._next_offset >= self._wanted.stop_offset):
             return
-        raise FoundDefect(BatchDefect(self._position, f"only {self._used} of its bytes are there"))
+        reason = f"only {missing if self._is_cut(self._position) else self._used} of its bytes are there"
+        if self._is_too_large:
+            reason = f"it claims {self._claimed_size(0)} bytes, and at most {MOST_BATCH_BYTES} are read"
+        raise FoundDefect(BatchDefect(self._position, reason))

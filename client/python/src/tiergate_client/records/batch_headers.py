@@ -132,19 +132,21 @@ class ScannedBatches:
             defect=None if reason is None else BatchDefect(position, reason),
         )
 
-    def first_wrong_checksum(self, begin: int, end: int) -> int | None:
-        """The first of these batches whose bytes do not match."""
-        wrong = self.wrong_checksums(begin, end)
+    def first_wrong_checksum(self, numbers: npt.NDArray[np.int64] | None = None) -> int | None:
+        """The first of these batches, or of all, whose bytes do not match."""
+        wrong = self.wrong_checksums(numbers)
         return int(wrong[0]) if len(wrong) else None
 
-    def wrong_checksums(self, begin: int, end: int) -> npt.NDArray[np.int64]:
+    def wrong_checksums(self, numbers: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
         """All of these batches whose bytes do not match; a log has up to millions of batches, hence few steps."""
         view = self.buffer
-        starts = self.starts[begin:end]
-        ends = starts + self.fields["length"][begin:end] + LENGTH_ENDS_AT
+        asked = np.arange(len(self)) if numbers is None else numbers
+        starts, fields = self.starts[asked], self.fields[asked]
+        ends = starts + fields["length"] + LENGTH_ENDS_AT
         spans = zip((starts + CHECKSUMMED_FROM).tolist(), ends.tolist(), strict=True)
         found = np.array([crc32c(view[start:stop]) for start, stop in spans], np.uint32)
-        return begin + np.flatnonzero(found != self.fields["crc32c"][begin:end])
+        wrong: npt.NDArray[np.int64] = asked[found != fields["crc32c"]]
+        return wrong
 
 
 def scan_batches(

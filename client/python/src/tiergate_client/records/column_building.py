@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tiergate_client.records.arrow_arrays import from_numpy
+from tiergate_client.records.batch_table import COUNT
 from tiergate_client.records.columns import schema_of
 from tiergate_client.records.engines import Bytes, Engine, Longs
 from tiergate_client.records.header_column import headers_array
@@ -23,6 +24,24 @@ class IndexedRecords:
         self.spans = spans
         self.offsets = np.empty(spans.shape[1], np.int64)
         self.timestamps = np.empty(spans.shape[1], np.int64)
+
+    def parts(self, *, most_headers: int) -> Iterator[IndexedRecords]:
+        """All of them as a rule, else as many as have so many headers; one record that has more is a part."""
+        header_ends = np.cumsum(self.spans[5])
+        first, count = 0, len(header_ends)
+        while first < count:
+            before = int(header_ends[first - 1]) if first else 0
+            stop = max(first + 1, int(np.searchsorted(header_ends, before + most_headers, side="right")))
+            yield self if (first, stop) == (0, count) else self._part(first, stop)
+            first = stop
+
+    def _part(self, first: int, stop: int) -> IndexedRecords:
+        batches = self.batches.copy()
+        borders = np.cumsum(np.append(0, batches[:, COUNT]))
+        batches[:, COUNT] = np.diff(np.clip(borders, first, stop))
+        part = IndexedRecords(self.data, batches, np.ascontiguousarray(self.spans[:, first:stop]))
+        part.offsets[:], part.timestamps[:] = self.offsets[first:stop], self.timestamps[first:stop]
+        return part
 
 
 class ColumnBuilder:
@@ -52,4 +71,4 @@ class ColumnBuilder:
 
 
 def _timestamp_types(records: IndexedRecords) -> Any:
-    return from_numpy(np.repeat(records.batches[:, 7].astype(np.int32), records.batches[:, 2]), pa.int32())
+    return from_numpy(np.repeat(records.batches[:, 7].astype(np.int32), records.batches[:, COUNT]), pa.int32())

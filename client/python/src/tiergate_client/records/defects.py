@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Final
 
 from tiergate_client.errors import CorruptBatch
 
+MOST_HEADERS: Final = 512 * 1024
+"""Of a record: more than fit into a MiB, Kafka's own limit; each takes two bytes, and a hundred once it is read."""
+
+WRONG_CHECKSUM: Final = "its checksum does not match its bytes"
 _WAY_OUT = "restore the segment from another replica, or read on behind this batch"
 
 
@@ -21,6 +26,7 @@ class RecordDefect(enum.IntEnum):
     OFFSET = 5
     HEADERS = 6
     REST = 7
+    MANY_HEADERS = 8
 
 
 REASONS = {
@@ -30,6 +36,7 @@ REASONS = {
     RecordDefect.FIELD_LENGTH: "the key or value of a record reaches beyond it",
     RecordDefect.OFFSET: "the offsets of its records do not ascend within the batch",
     RecordDefect.HEADERS: "the headers of a record reach beyond it",
+    RecordDefect.MANY_HEADERS: f"a record has more than {MOST_HEADERS} headers, the most that are read",
     RecordDefect.REST: "bytes are left behind the last record that its header counts",
 }
 

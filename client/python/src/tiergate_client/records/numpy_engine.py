@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiergate_client.records.defects import RecordDefect
+from tiergate_client.records.defects import MOST_HEADERS, RecordDefect
 from tiergate_client.records.engines import Bytes, Longs
 from tiergate_client.records.varint_reading import INT_BITS, VarintTooLong, read_bounded_varint, read_varints
 
@@ -123,6 +123,7 @@ class _Columns:
         spans[2], spans[3] = self._field()
         count = self._number(INT_BITS)
         self._refuse(count < 0, RecordDefect.HEADERS)
+        self._refuse(count > MOST_HEADERS, RecordDefect.MANY_HEADERS)
         spans[4], spans[5] = self._at, count
         self._skip_headers(count)
         self._refuse(self._at != self._ends, RecordDefect.RECORD_LENGTH)

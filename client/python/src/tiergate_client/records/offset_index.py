@@ -9,7 +9,7 @@ is of one or more batches that were appended together: its offset is the last of
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -44,8 +44,3 @@ class OffsetIndex:
         """The position from which on the batch with this offset is found; 0 below the first entry."""
         number = bisect_right(self.offsets, offset)
         return self.positions[number - 1] if number else 0
-
-    def offset_from(self, position: int) -> int | None:
-        """The offset of the first entry at this position or behind it: an upper bound of what lies before it."""
-        number = bisect_left(self.positions, position)
-        return self.offsets[number] if number < len(self.offsets) else None

@@ -38,7 +38,7 @@ def cut_ranges(
 
     Parts are cut behind an entry's last offset, which ends a batch: each batch is wanted by one of them, and their
     offsets follow one another. The bytes of neighbours overlap by the entry's batches, since only offsets are exact;
-    a part that began with the next byte position would not know its first offset, nor which abort markers it misses.
+    a part that began with the next byte position would not know its first offset.
     """
     start = piece.start_offset
     while True:

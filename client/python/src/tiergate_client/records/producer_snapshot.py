@@ -56,10 +56,3 @@ class ProducerSnapshot:
         if len(content) != _HEAD.size + count * _PRODUCER.size:
             raise corrupt_index("producer snapshot", f"its {len(content)} bytes do not hold {count} producers")
         return cls(tuple(ProducerState(*fields) for fields in _PRODUCER.iter_unpack(content[_HEAD.size :])))
-
-    @property
-    def first_open_transaction_offset(self) -> int | None:
-        """Where the earliest transaction begins that is still open: read_committed ends before it."""
-        return min(
-            (one.transaction_first_offset for one in self.producers if one.transaction_first_offset >= 0), default=None
-        )

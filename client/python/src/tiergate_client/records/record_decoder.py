@@ -22,21 +22,21 @@ from tiergate_client.records.batch_table import (
 )
 from tiergate_client.records.column_building import ColumnBuilder, IndexedRecords
 from tiergate_client.records.decompression import DEFAULT_MAX_DECOMPRESSED_BYTES, CanNotDecompress, Decompressor
-from tiergate_client.records.defects import REASONS, BatchDefect, FoundDefect
+from tiergate_client.records.defects import MOST_HEADERS, REASONS, WRONG_CHECKSUM, BatchDefect, FoundDefect
 from tiergate_client.records.engines import SPAN_ROWS, Bytes, EngineName, Longs, engine
 
 Mask = npt.NDArray[np.bool_]
 
 DEFAULT_GROUP_BYTES: Final = 2 * 1024 * 1024
 NO_STOP: Final = np.iinfo(np.int64).max
-_WRONG_CHECKSUM: Final = "its checksum does not match its bytes"
 
 
 class RecordDecoder:
     """Batches are joined until their records have `group_bytes`, and one of more than twice that is given in steps.
 
-    What is needed beside the columns is thus bounded by the group and the largest batch, however small the records are.
-    Memory is used again from call to call: not to be shared by threads, nor by generators that take turns.
+    What is needed beside the columns is thus bounded by the group and the largest batch, however small the records are,
+    and so are columns with more headers than MOST_HEADERS, which are given in parts. Memory is used again from call to
+    call: not to be shared by threads, nor by generators that take turns.
     """
 
     def __init__(
@@ -62,14 +62,16 @@ class RecordDecoder:
         """RecordBatches of what is in batches that are kept, all but control batches, and has these offsets.
 
         Bounds presuppose that offsets ascend from batch to batch. Raises FoundDefect, also for what follows the
-        batches, after the records of all batches before the defect.
+        batches, after the records of all batches before the defect. The checksums of batches outside of the bounds do
+        not count: one can read on behind a damaged batch.
         """
-        is_wanted = _holds_records(scanned)
-        is_wanted &= (scanned.last_offsets >= start_offset) & (scanned.fields["base_offset"] < stop_offset)
+        is_asked = (scanned.last_offsets >= start_offset) & (scanned.fields["base_offset"] < stop_offset)
+        is_wanted = is_asked & _holds_records(scanned)
         if kept is not None:
             is_wanted &= kept
         for begin, end in self._runs(scanned):
-            damaged = scanned.first_wrong_checksum(begin, end) if self._check_crc else None
+            asked = begin + np.flatnonzero(is_asked[begin:end])
+            damaged = scanned.first_wrong_checksum(asked) if self._check_crc else None
             sound_end = end if damaged is None else damaged
             numbers = begin + np.flatnonzero(is_wanted[begin:sound_end])
             for records in self._groups(scanned, numbers):
@@ -77,7 +79,7 @@ class RecordDecoder:
                 if batch.num_rows:
                     yield batch
             if damaged is not None:
-                raise FoundDefect(BatchDefect(scanned.position(damaged), _WRONG_CHECKSUM))
+                raise FoundDefect(BatchDefect(scanned.position(damaged), WRONG_CHECKSUM))
         if scanned.defect is not None:
             raise FoundDefect(scanned.defect)
 
@@ -151,7 +153,7 @@ class RecordDecoder:
         records = self._space(data, table)
         failed, defect, _ = self._engine.index_records(data, table, records.offsets, records.timestamps, records.spans)
         if failed < 0:
-            yield records
+            yield from records.parts(most_headers=MOST_HEADERS)
             return
         yield from self._indexed(data, table[:failed])
         raise _Defective(failed, REASONS[defect])

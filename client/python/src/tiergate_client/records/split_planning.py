@@ -48,7 +48,8 @@ def planned_ranges(
 def joined(ranges: Iterable[SegmentRange], *, limits: SplitLimits) -> Iterator[tuple[SegmentRange, ...]]:
     """Neighbours in one split as long as the limits allow it.
 
-    Never over a gap: an abort marker that is not read would leave its producer aborted in the eyes of the reader.
+    Never over a gap: clients that decode raw batches follow markers, and would take what follows an abort marker that
+    they are not given for aborted.
     """
     run: list[SegmentRange] = []
     size_bytes = 0

@@ -12,6 +12,7 @@ import numpy as np
 from tiergate_client.interfaces import RemoteStorage
 from tiergate_client.records.batch_headers import BatchHeader, ScannedBatches
 from tiergate_client.records.decoding import decode_batches
+from tiergate_client.records.defects import WRONG_CHECKSUM, BatchDefect
 from tiergate_client.records.header_scan import scan_headers
 from tiergate_client.records.history import HistoryPiece, PartitionHistory
 from tiergate_client.records.offset_index import OffsetIndex
@@ -89,6 +90,8 @@ def _first_in(
     scanned: ScannedBatches, number: int, wanted: SegmentRange, timestamp_ms: int
 ) -> TimestampedOffset | None:
     batch = scanned[number]
+    if scanned.first_wrong_checksum(np.array([number])) is not None:
+        raise BatchDefect(batch.position, WRONG_CHECKSUM).error(segment=str(wanted.segment.segment_id))
     for offset, timestamp in _records(scanned, batch, wanted):
         if timestamp >= timestamp_ms and wanted.start_offset <= offset < wanted.stop_offset:
             return TimestampedOffset(offset, timestamp, batch.leader_epoch)
@@ -104,6 +107,11 @@ def _records(scanned: ScannedBatches, batch: BatchHeader, wanted: SegmentRange) 
     content = scanned.buffer[begin : begin + batch.size_bytes]
     segment = str(wanted.segment.segment_id)
     for decoded in decode_batches(
-        content, columns=("offset", "timestamp"), base_position=batch.position, segment=segment, is_whole=True
+        content,
+        columns=("offset", "timestamp"),
+        check_crc=False,
+        base_position=batch.position,
+        segment=segment,
+        is_whole=True,
     ):
         yield from zip(decoded["offset"].to_pylist(), decoded["timestamp"].to_pylist(), strict=True)

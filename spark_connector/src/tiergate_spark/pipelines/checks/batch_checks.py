@@ -31,7 +31,7 @@ class ChecksumCheck:
         size = batches.end_position - batches.base_position
         self._whole = crc32c(batches.buffer[:size], self._whole)
         self.record_count += int(batches.fields["record_count"].sum(dtype=np.int64))
-        for number in batches.wrong_checksums(0, len(batches)).tolist():
+        for number in batches.wrong_checksums().tolist():
             self._findings.add(
                 Kind.BATCH_CHECKSUM,
                 "the checksum of the batch does not match its bytes",

@@ -1,4 +1,4 @@
-"""Sizes for people to read."""
+"""Sizes for people to read. How sizes are typed is a matter of those who ask for them."""
 
 from __future__ import annotations
 
