@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
-from typing import Literal
+from typing import Any, Literal
 
 import grpc
 import grpc.aio
@@ -35,6 +35,7 @@ from tiergate_server.grpc_servers import (
     NOT_SERVING,
     SEGMENTS_SERVICES,
     SERVING,
+    GenericHandlers,
     listen,
     reflected,
     server_options,
@@ -124,7 +125,8 @@ async def _run_metadata(config: Config, on_ready: OnReady, lifeline_fd: int | No
         calls = ConcurrencyLimit("concurrent_calls", config.metadata.limits.concurrent_calls)
         server, address = _metadata_server(config, life, slot, binding, AsyncGuard(calls, RpcMetrics(registry)))
         health_service = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
+        handlers: Any = GenericHandlers(server)
+        health_pb2_grpc.add_HealthServicer_to_server(health_service, handlers)
         metrics_address = _start_metrics(resources, registry, config.metadata.metrics, plane="metadata")
         await _set_health(health_service, NOT_SERVING)
         await server.start()
@@ -211,10 +213,11 @@ def _metadata_server(
         segments_address=_advertised(config.segments.advertise, config.segments.listen),
         features=("follow",) if settings.mode == "follow" else (),
     )
+    handlers: Any = GenericHandlers(server)
     metadata_pb2_grpc.add_RemoteLogMetadataServiceServicer_to_server(
-        MetadataService(slot, page_size=limits.page_size), server
+        MetadataService(slot, page_size=limits.page_size), handlers
     )
-    admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(life, slot), server)
+    admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(life, slot), handlers)
     server_info_pb2_grpc.add_ServerInfoServiceServicer_to_server(
         AsyncServerInfoService(
             facts,
@@ -222,9 +225,9 @@ def _metadata_server(
             log_id=lambda: None if life.log is None else life.log.log_id,
             warnings=lambda: binding.warnings,
         ),
-        server,
+        handlers,
     )
-    reflection.enable_server_reflection(reflected(METADATA_SERVICES), server)
+    reflection.enable_server_reflection(reflected(METADATA_SERVICES), handlers)
     return server, address
 
 

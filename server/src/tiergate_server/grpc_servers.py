@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2
@@ -33,6 +35,23 @@ def server_options(*, message_bytes: int, is_port_shared: bool = False) -> list[
         # Clients ask every 30 s whether a silent server is still there; that is welcome.
         ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ]
+
+
+class GenericHandlers:
+    """Where generated code adds services to an asynchronous server, so that their methods are found by name alone.
+
+    A method that is registered with the server's core has a waiter of its own there, and grpc.aio looks at all of them
+    for every call: with the metadata plane's methods that took as long as a lookup.
+    """
+
+    def __init__(self, server: grpc.aio.Server) -> None:
+        self._server = server
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        self._server.add_generic_rpc_handlers(tuple(handlers))
+
+    def add_registered_method_handlers(self, service: str, handlers: object) -> None:
+        """Their generic handlers, which are added first, are enough."""
 
 
 def listen(server: grpc.Server | grpc.aio.Server, address: str, *, setting: str) -> Address:
