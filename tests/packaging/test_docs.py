@@ -23,6 +23,7 @@ _README = ROOT / "README.md"
 _SPARK_PAGE = ROOT / "docs" / "spark.md"
 _PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _VENV = Path(sys.executable).parents[1]
+_TELLS_WHERE_IT_HANGS = "import faulthandler; faulthandler.dump_traceback_later(100, exit=True)\n"
 
 
 @pytest.fixture(scope="module")
@@ -114,12 +115,15 @@ def notebook_cells(notebook: Path) -> list[str]:
 
 def test_programs_of_the_client_page_run_and_copy(followed: Path, service: str) -> None:
     for program in code_blocks(ROOT / "docs" / "python-client.md", "python"):
-        subprocess.run(
-            [sys.executable, "-c", program.replace("127.0.0.1:7400", service)],
+        finished = subprocess.run(
+            [sys.executable, "-c", _TELLS_WHERE_IT_HANGS + program.replace("127.0.0.1:7400", service)],
             cwd=followed,
             env=plain_environment(),
-            check=True,
+            capture_output=True,
+            text=True,
+            check=False,
         )
+        assert finished.returncode == 0, f"{program}\n{finished.stderr}"
     listed = subprocess.run(
         [_VENV / "bin" / "tiergate", "--target", service, "ls", "copied-by-hand", "-o", "json"],
         env=plain_environment(),
