@@ -178,6 +178,22 @@ class RemoteStorageContract(UploadContract):
         assert sum(sizes) == SIZE
         assert max(sizes) <= PIECE_BYTES_AT_MOST
 
+    @pytest.mark.parametrize("room", [1000, BLOCK_BYTES, 3 * BLOCK_BYTES])
+    def test_fetch_goes_into_memory_of_the_readers_and_on_in_pieces(
+        self, storage: RemoteStorage, stored: tuple[RemoteLogSegmentMetadata, LogSegmentData], room: int
+    ) -> None:
+        metadata, data = stored
+        buffer = memoryview(bytearray(room))
+        received = b""
+        with storage.fetch_segment(metadata, offset=5) as stream:
+            for _ in range(2):
+                count = stream.readinto(buffer)
+                assert 0 < count <= room
+                received += buffer[:count]
+            received += b"".join(stream)
+            assert stream.readinto(buffer) == 0
+        assert received == log_of(data)[5:]
+
     def test_fetch_at_the_end_is_empty(
         self, storage: RemoteStorage, stored: tuple[RemoteLogSegmentMetadata, LogSegmentData]
     ) -> None:

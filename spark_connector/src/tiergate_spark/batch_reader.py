@@ -11,13 +11,14 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from tiergate_spark.bounds import Bounds, bounds_of
 from tiergate_spark.input_split import InputSplit
 from tiergate_spark.options import SourceOptions
+from tiergate_spark.prompt_acknowledgement import PromptlyAcknowledged
 from tiergate_spark.schema import Column
 
 # Spark runs this module in the process in which it pushes filters, and in no other.
 _PUSHING_MODULE: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(PromptlyAcknowledged, DataSourceReader):
     """What it holds is sent to executors: the heavier modules are imported where they are used."""
 
     def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:

@@ -27,7 +27,7 @@ Access: TypeAlias = Literal["service", "direct", "auto"]
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 NoMatchStrategy: TypeAlias = Literal["error", "latest"]
 
-DEFAULT_SPLIT_BYTES: Final = 64 * 1024 * 1024
+DEFAULT_SPLIT_BYTES: Final = 128 * 1024 * 1024
 _ACCESS: Final[tuple[Access, ...]] = ("service", "direct", "auto")
 _ISOLATION: Final[tuple[Isolation, ...]] = ("read_uncommitted", "read_committed")
 _NO_MATCH: Final[tuple[NoMatchStrategy, ...]] = ("error", "latest")

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from tiergate_spark.options import SourceOptions
+from tiergate_spark.prompt_acknowledgement import PromptlyAcknowledged
 from tiergate_spark.schema import Column
 from tiergate_spark.stream_offsets import StreamOffset, partition_numbers, stream_offset
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tiergate_spark.stream_driver import StreamDriver
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(PromptlyAcknowledged, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Sent to executors before it is used: the heavier modules are imported, and a connection made, on first use.
 
     Names of methods are Spark's.

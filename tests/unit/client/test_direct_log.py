@@ -70,30 +70,43 @@ def log_of(file: BreakingFile, *, offset: int, length: int | None) -> DirectLog:
     offset=st.integers(0, SIZE),
     length=st.none() | st.integers(1, SIZE + 5),
     breaks=st.lists(st.integers(1, BLOCK_BYTES + 10), max_size=6),
+    rooms=st.lists(st.integers(1, 10) | st.integers(BLOCK_BYTES - 1, 2 * BLOCK_BYTES), max_size=5),
 )
 def test_exactly_the_range_is_given_wherever_connections_break(
-    offset: int, length: int | None, breaks: list[int]
+    offset: int, length: int | None, breaks: list[int], rooms: list[int]
 ) -> None:
+    """Some of it into memory of the reader's, if that is asked for, and the rest in pieces."""
     file = BreakingFile(LOG, breaks)
     log = log_of(file, offset=offset, length=length)
     end = SIZE if length is None else min(offset + length, SIZE)
-    assert b"".join(log.pieces()) == LOG[offset:end]
+    received = bytearray()
+    for room in rooms:
+        buffer = memoryview(bytearray(room))
+        received += buffer[: log.readinto(buffer)]
+        assert log.position == offset + len(received)
+    received += b"".join(log.pieces())
+    assert received == LOG[offset:end]
     assert log.position == end
+    assert log.readinto(memoryview(bytearray(10))) == 0
     for begin, end_of_run in file.opened:
         assert begin >= offset // BLOCK_BYTES * BLOCK_BYTES
         assert end_of_run == min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, SIZE)
 
 
 @settings(max_examples=40, deadline=None)
-@given(position=st.integers(0, SIZE - 1), bit=st.integers(0, 7), offset=st.integers(0, SIZE - 1))
-def test_no_byte_of_a_block_with_a_flipped_bit_is_given(position: int, bit: int, offset: int) -> None:
+@given(position=st.integers(0, SIZE - 1), bit=st.integers(0, 7), offset=st.integers(0, SIZE - 1), is_into=st.booleans())
+def test_no_byte_of_a_block_with_a_flipped_bit_is_given(position: int, bit: int, offset: int, is_into: bool) -> None:
     spoiled = bytearray(LOG)
     spoiled[position] ^= 1 << bit
     file = BreakingFile(bytes(spoiled), [])
     received = bytearray()
 
     def read_all() -> None:
-        for piece in log_of(file, offset=offset, length=None).pieces():
+        log = log_of(file, offset=offset, length=None)
+        buffer = memoryview(bytearray(BLOCK_BYTES))
+        while is_into and (count := log.readinto(buffer)):
+            received.extend(buffer[:count])
+        for piece in log.pieces():
             received.extend(piece)
 
     damaged = position // BLOCK_BYTES * BLOCK_BYTES

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import struct
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.record_batches import MadeBatch, MadeRecord, marker
+from tiergate_client.batch_layout import HEADER
 from tiergate_client.records import BatchHeader, Codec, ControlType, TimestampType, scan_batches
+from tiergate_client.records.engines import engine
+from tiergate_client.records.header_walking import walk_headers
 
 MADE = MadeBatch(
     (MadeRecord(0), MadeRecord(4)),
@@ -80,3 +88,56 @@ def test_scan_ends_before_what_is_no_batch() -> None:
 def test_nothing_is_scanned_in_nothing() -> None:
     scanned = scan_batches(b"")
     assert (list(scanned), scanned.end_position, scanned.defect) == ([], 0, None)
+
+
+def _edges(bits: int) -> st.SearchStrategy[int]:
+    least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    return st.integers(least, most) | st.integers(-2, 70) | st.sampled_from([least, least + 1, most - 1, most])
+
+
+@st.composite
+def _headers(draw: st.DrawFn) -> bytes:
+    """A batch, some of whose fields are anything."""
+    body = draw(st.binary(max_size=20))
+    fields = [1000, 49 + len(body), 7, 2, 0, 0, 9, 0, 0, -1, -1, -1, draw(st.integers(0, 10))]
+    bits = [64, 32, 32, 8, 32, 16, 32, 64, 64, 64, 16, 32, 32]
+    for number in draw(st.sets(st.sampled_from([0, 1, 3, 5, 6, 12]), max_size=2)):
+        fields[number] = draw(_edges(bits[number]))
+    return HEADER.pack(*fields) + body
+
+
+@given(st.lists(_headers(), max_size=5), st.integers(0, 90))
+def test_compiled_and_plain_walk_find_the_same(made: list[bytes], cut: int) -> None:
+    content = b"".join(made)
+    data = np.frombuffer(content[: max(0, len(content) - cut)], np.uint8)
+    compiled, plain = engine("numba").walk_headers(data), walk_headers(data)
+    assert compiled.starts.tolist() == plain.starts.tolist()
+    assert compiled.headers.tolist() == plain.headers.tolist()
+    assert (compiled.end, compiled.is_sound) == (plain.end, plain.is_sound)
+
+
+@pytest.mark.parametrize(
+    ("at", "kind", "value", "reason"),
+    [
+        (0, ">q", -1, "makes no sense"),
+        (0, ">q", 2**63 - 1, "makes no sense"),
+        (8, ">i", 48, "its length is 48"),
+        (16, ">b", 1, "old format 1"),
+        (16, ">b", 3, "its format is 3"),
+        (21, ">h", 5, "its codec is 5"),
+        (23, ">i", -1, "makes no sense"),
+        (57, ">i", -1, "makes no sense"),
+        (57, ">i", 11, "makes no sense"),
+        (57, ">i", 0, "makes no sense"),
+    ],
+)
+def test_header_that_makes_no_sense_is_named(at: int, kind: str, value: int, reason: str) -> None:
+    whole = MadeBatch((MadeRecord(0), MadeRecord(9)), base_offset=1000, last_offset_delta=9).encode()
+    changed = bytearray(whole)
+    struct.pack_into(kind, changed, at, value)
+    for walk in (engine("numba").walk_headers, walk_headers):
+        scanned = scan_batches(whole + changed, base_position=100, walk=walk)
+        assert [header.position for header in scanned] == [100]
+        assert scanned.defect is not None
+        assert scanned.defect.position == scanned.end_position == 100 + len(whole)
+        assert reason in scanned.defect.reason

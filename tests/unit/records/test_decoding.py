@@ -156,7 +156,7 @@ def test_column_that_does_not_exist_is_refused_at_once_with_the_nearest() -> Non
 def test_batches_are_joined_up_to_the_size_asked(engine: EngineName) -> None:
     content = b"".join(batch(MadeRecord(0, value=b"x" * 100), base_offset=at).encode() for at in range(10))
     sizes = [one.num_rows for one in decode_batches(content, group_bytes=300, engine_name=engine)]
-    assert sizes == [3, 3, 3, 1]
+    assert sizes == [3, 3, 4]  # a small rest is no group of its own
     assert [one.num_rows for one in decode_batches(content, engine_name=engine)] == [10]
 
 

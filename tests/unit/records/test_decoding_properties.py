@@ -37,7 +37,7 @@ def fast_rows_until_defect(
 
 @st.composite
 def batches(draw: st.DrawFn) -> MadeBatch:
-    deltas = sorted(draw(st.sets(st.integers(0, 3000), max_size=12)))
+    deltas = sorted(draw(st.sets(st.integers(0, 20_000), max_size=12)))
     records = tuple(
         MadeRecord(
             delta,

@@ -27,14 +27,29 @@ class DirectLog:
         begin, end_of_blocks = widened(offset, self.end, size=self._size)
         self._reader = open_reader(file, begin, end_of_blocks)
         self._buffers = BlockBuffers(min(BLOCK_BYTES, self._size))
-        self._first = self._verified_piece() if offset < self.end else None
+        self._piece = self._verified_piece() if offset < self.end else None
+        """Of a block that was read and not handed out to its end."""
 
     def pieces(self) -> Iterator[memoryview]:
         while self.position < self.end:
-            piece, self._first = self._first or self._verified_piece(), None
+            piece, self._piece = self._piece or self._verified_piece(), None
             self.position += len(piece)
             yield piece
             del piece  # or its buffer could not be filled again
+
+    def readinto(self, buffer: memoryview) -> int:
+        """As SegmentStream has it. A block that is wanted and fits as a whole is received where it is wanted."""
+        start, stop = self.position, min(self.position + BLOCK_BYTES, self._size)
+        if self._piece is None and start % BLOCK_BYTES == 0 and start < stop <= min(self.end, start + len(buffer)):
+            self._fill_verified(buffer[: stop - start], start)
+            self.position = stop
+            return stop - start
+        piece = self._piece or (self._verified_piece() if start < self.end else memoryview(b""))
+        count = min(len(piece), len(buffer))
+        buffer[:count] = piece[:count]
+        self._piece = piece[count:] if count < len(piece) else None
+        self.position += count
+        return count
 
     def close(self) -> None:
         self._reader.close()
@@ -42,8 +57,11 @@ class DirectLog:
     def _verified_piece(self) -> memoryview:
         start = self.position // BLOCK_BYTES * BLOCK_BYTES
         block = memoryview(self._buffers.take())[: self._size - start]
+        self._fill_verified(block, start)
+        return block[max(self.position - start, 0) : self.end - start].toreadonly()
+
+    def _fill_verified(self, block: memoryview, start: int) -> None:
         self._reader.fill(block)
         if crc32c(block) != self._manifest.log_block_crc32c[start // BLOCK_BYTES]:
             self.close()
             raise stored_data_corrupt(self._manifest, SegmentFile.LOG, start, "does not match its checksum")
-        return block[max(self.position - start, 0) : self.end - start].toreadonly()

@@ -63,9 +63,8 @@ class DirectStorage(GrpcStorage):
             self._require_detour(metadata, trouble)
             return through_the_service(offset=offset, length=length)
         if not self._falls_back:
-            return SegmentStream(log.pieces(), log.close)
-        rest = _RestOfLog(log, through_the_service, partial(self._require_detour, metadata))
-        return SegmentStream(rest.pieces(), rest.close)
+            return _DirectStream(log)
+        return _DirectStream(_RestOfLog(log, through_the_service, partial(self._require_detour, metadata)))
 
     def fetch_index(self, metadata: RemoteLogSegmentMetadata, file: SegmentFile) -> bytes:
         require_index(file)
@@ -104,6 +103,17 @@ class DirectStorage(GrpcStorage):
             self._detours.begin(metadata.segment_id, trouble)
 
 
+class _DirectStream(SegmentStream):
+    """Whose bytes are received where the reader wants them."""
+
+    def __init__(self, log: DirectLog | _RestOfLog) -> None:
+        super().__init__(log.pieces(), log.close)
+        self._log = log
+
+    def readinto(self, buffer: memoryview) -> int:
+        return self._log.readinto(buffer)
+
+
 class _RestOfLog:
     """A log that begins in the store and goes on through the service when it has to."""
 
@@ -116,17 +126,31 @@ class _RestOfLog:
         self._log = log
         self._through_the_service = through_the_service
         self._require_detour = require_detour
-        self._close = log.close
+        self._detour: SegmentStream | None = None
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        try:
-            yield from self._log.pieces()
-        except TiergateError as trouble:
-            self._require_detour(trouble)
-        if self._log.position < self._log.end:
-            rest = self._through_the_service(offset=self._log.position, length=self._log.end - self._log.position)
-            self._close = rest.close
-            yield from rest
+        if self._detour is None:
+            try:
+                yield from self._log.pieces()
+            except TiergateError as trouble:
+                self._take_detour(trouble)
+        if self._detour is not None:
+            yield from self._detour
+
+    def readinto(self, buffer: memoryview) -> int:
+        if self._detour is None:
+            try:
+                return self._log.readinto(buffer)
+            except TiergateError as trouble:
+                self._take_detour(trouble)
+        return 0 if self._detour is None else self._detour.readinto(buffer)
 
     def close(self) -> None:
-        self._close()
+        (self._detour or self._log).close()
+
+    def _take_detour(self, trouble: TiergateError) -> None:
+        self._require_detour(trouble)
+        if self._log.position < self._log.end:
+            self._detour = self._through_the_service(
+                offset=self._log.position, length=self._log.end - self._log.position
+            )

@@ -202,13 +202,31 @@ class SegmentStream:
     def __init__(self, pieces: Iterator[bytes | memoryview], close: Callable[[], None]) -> None:
         self._pieces = pieces
         self._close = close
+        self._rest = memoryview(b"")
 
     def __iter__(self) -> Iterator[bytes | memoryview]:
-        return self._pieces
+        if self._rest:
+            rest, self._rest = self._rest, memoryview(b"")
+            yield rest
+            del rest  # or what it is a view of could not be filled again
+        yield from self._pieces
 
     def read(self) -> bytes:
         """Everything that is left, in memory."""
-        return b"".join(self._pieces)
+        return b"".join(self)
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Puts what comes next into memory of the caller's; how many bytes that were, 0 at the end only."""
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece).cast("B")
+            del piece
+        count = min(len(self._rest), len(buffer))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:] if count < len(self._rest) else memoryview(b"")
+        return count
 
     def close(self) -> None:
         self._close()

@@ -14,8 +14,9 @@ import numpy as np
 
 from tiergate_client.batch_layout import HEADER_BYTES, LENGTH_AT, LENGTH_ENDS_AT
 from tiergate_client.interfaces import RemoteStorage
-from tiergate_client.records.batch_headers import ScannedBatches, scan_batches
+from tiergate_client.records.batch_headers import ScannedBatches, WalkHeaders, scan_batches
 from tiergate_client.records.defects import BatchDefect, FoundDefect
+from tiergate_client.records.header_walking import walk_headers
 from tiergate_client.records.read_split import SegmentRange
 
 DEFAULT_CHUNK_BYTES: Final = 2 * 1024 * 1024
@@ -26,27 +27,28 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 def batch_chunks(
-    wanted: SegmentRange, storage: RemoteStorage, *, chunk_bytes: int = DEFAULT_CHUNK_BYTES
+    wanted: SegmentRange,
+    storage: RemoteStorage,
+    *,
+    chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+    walk: WalkHeaders = walk_headers,
 ) -> Iterator[ScannedBatches]:
     """Every batch once, in order. What is given is overwritten when the next one is asked for.
 
-    The last one may have a defect. Raises FoundDefect where bytes are missing, and what RemoteStorage.fetch_segment
-    raises.
+    `walk` is an engine's, where one is at hand. The last one may have a defect. Raises FoundDefect where bytes are
+    missing, and what RemoteStorage.fetch_segment raises.
     """
     if not wanted.size_bytes:
         return
-    joined = _JoinedPieces(wanted, chunk_bytes)
+    joined = _JoinedBytes(wanted, chunk_bytes, walk)
     with storage.fetch_segment(wanted.segment, offset=wanted.start_position, length=wanted.size_bytes) as stream:
-        for piece in stream:
-            yield from joined.add(memoryview(piece).cast("B"))
-            del piece  # a stream fills a buffer again that nobody looks at
-            if joined.is_done:
-                break
+        while not joined.is_done and (count := stream.readinto(joined.room)):
+            yield from joined.add(count)
     yield from joined.take(is_end=True)
     joined.require_end()
 
 
-class _JoinedPieces:
+class _JoinedBytes:
     """The bytes of a range that were not given yet, in a buffer that is used again.
 
     It grows for a batch that is larger, as its bytes come in and never beyond the range: what a batch says of its
@@ -54,30 +56,36 @@ class _JoinedPieces:
     the next one begins, since their offsets have to agree.
     """
 
-    def __init__(self, wanted: SegmentRange, chunk_bytes: int) -> None:
+    def __init__(self, wanted: SegmentRange, chunk_bytes: int, walk: WalkHeaders) -> None:
         self._wanted = wanted
+        self._walk = walk
         self._position = wanted.start_position
         self._next_offset = 0
-        self._buffer = memoryview(bytearray(min(max(chunk_bytes, HEADER_BYTES), wanted.size_bytes)))
+        # With room for the beginning of a batch beside it, so that the stream can put whole blocks behind that.
+        size = max(chunk_bytes + chunk_bytes // 4, HEADER_BYTES)
+        self._buffer = memoryview(bytearray(min(size, wanted.size_bytes)))
+        self._enough = min(chunk_bytes, len(self._buffer))
         self._used = 0
         self._has_defect = False
         self.is_done = False
         """Whether no more bytes can help."""
 
-    def add(self, piece: memoryview) -> Iterator[ScannedBatches]:
-        while piece and not self.is_done:
-            taken = min(len(piece), len(self._buffer) - self._used)
-            self._buffer[self._used : self._used + taken] = piece[:taken]
-            self._used += taken
-            piece = piece[taken:]
-            if self._used == len(self._buffer):
-                yield from self.take()
+    @property
+    def room(self) -> memoryview:
+        """Where the bytes go that come next."""
+        return self._buffer[self._used :]
+
+    def add(self, count: int) -> Iterator[ScannedBatches]:
+        """So many bytes are there now."""
+        self._used += count
+        if self._used >= self._enough:
+            yield from self.take()
 
     def take(self, *, is_end: bool = False) -> Iterator[ScannedBatches]:
         """At most one; room for more is made when it was used."""
         if self._has_defect:
             return
-        scanned = scan_batches(self._buffer[: self._used], base_position=self._position)
+        scanned = scan_batches(self._buffer[: self._used], base_position=self._position, walk=self._walk)
         held = len(scanned) and not (is_end or scanned.defect or self._is_next_known(scanned.end_position))
         scanned = self._in_order(scanned.until(len(scanned) - 1) if held else scanned)
         self._has_defect = scanned.defect is not None

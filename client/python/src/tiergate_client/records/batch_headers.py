@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
-from numpy.lib.stride_tricks import sliding_window_view
 
 from tiergate_client.batch_layout import (
     CHECKSUMMED_FROM,
@@ -22,15 +21,16 @@ from tiergate_client.batch_layout import (
     LENGTH_ENDS_AT,
     LOG_APPEND_TIME,
     MAGIC,
-    MAGIC_AT,
     TRANSACTIONAL,
 )
 from tiergate_client.records.batch_format import HEADER_DTYPE, Codec, TimestampType
 from tiergate_client.records.control_records import control_type
 from tiergate_client.records.defects import BatchDefect
+from tiergate_client.records.header_walking import MIN_LENGTH, WalkedHeaders, walk_headers
+
+WalkHeaders: TypeAlias = Callable[[npt.NDArray[np.uint8]], WalkedHeaders]
 
 _LENGTH_TO_MAGIC: Final = struct.Struct(">i4xb")
-_MIN_LENGTH: Final = HEADER_BYTES - LENGTH_ENDS_AT
 _LEGACY_MIN_LENGTH: Final = 14
 
 
@@ -132,85 +132,60 @@ class ScannedBatches:
             defect=None if reason is None else BatchDefect(position, reason),
         )
 
-    def first_wrong_checksum(self, numbers: npt.NDArray[np.int64] | None = None) -> int | None:
-        """The first of these batches, or of all, whose bytes do not match."""
-        wrong = self.wrong_checksums(numbers)
+    def part(self, begin: int, end: int) -> ScannedBatches:
+        """Those from one number to before another."""
+        if (begin, end) == (0, len(self)):
+            return self
+        return replace(self, starts=self.starts[begin:end], fields=self.fields[begin:end])
+
+    def those(self, is_wanted: npt.NDArray[np.bool_]) -> ScannedBatches:
+        """Some of them."""
+        if is_wanted.all():
+            return self
+        return replace(self, starts=self.starts[is_wanted], fields=self.fields[is_wanted])
+
+    def first_wrong_checksum(self) -> int | None:
+        """The first batch whose bytes do not match."""
+        wrong = self.wrong_checksums()
         return int(wrong[0]) if len(wrong) else None
 
-    def wrong_checksums(self, numbers: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
-        """All of these batches whose bytes do not match; a log has up to millions of batches, hence few steps."""
+    def wrong_checksums(self) -> npt.NDArray[np.int64]:
+        """All batches whose bytes do not match; a log has up to millions of batches, hence few steps."""
         view = self.buffer
-        asked = np.arange(len(self)) if numbers is None else numbers
-        starts, fields = self.starts[asked], self.fields[asked]
-        ends = starts + fields["length"] + LENGTH_ENDS_AT
-        spans = zip((starts + CHECKSUMMED_FROM).tolist(), ends.tolist(), strict=True)
+        ends = self.starts + self.fields["length"] + LENGTH_ENDS_AT
+        spans = zip((self.starts + CHECKSUMMED_FROM).tolist(), ends.tolist(), strict=True)
         found = np.array([crc32c(view[start:stop]) for start, stop in spans], np.uint32)
-        wrong: npt.NDArray[np.int64] = asked[found != fields["crc32c"]]
-        return wrong
+        return np.flatnonzero(found != self.fields["crc32c"])
 
 
 def scan_batches(
-    buffer: bytes | bytearray | memoryview, *, base_position: int = 0, is_whole: bool = False
+    buffer: bytes | bytearray | memoryview,
+    *,
+    base_position: int = 0,
+    is_whole: bool = False,
+    walk: WalkHeaders = walk_headers,
 ) -> ScannedBatches:
     """Headers are checked for sense, not against checksums. Never raises: see `defect`.
 
-    `is_whole` says that the buffer ends where its segment ends; a batch that is cut is then a defect.
+    `is_whole` says that the buffer ends where its segment ends; a batch that is cut is then a defect. `walk` is an
+    engine's, where one is at hand.
     """
     view = memoryview(buffer).cast("B")
-    starts, end, defect = _batch_starts(view, base_position)
-    if defect is None and is_whole and end < len(view):
+    starts, headers, end, is_sound = walk(np.frombuffer(view, np.uint8))
+    defect = None
+    if not is_sound:
+        defect = BatchDefect(end + base_position, _what_makes_no_sense(view[end:]))
+    elif is_whole and end < len(view):
         defect = BatchDefect(end + base_position, f"only {len(view) - end} of its bytes are there")
-    found = np.array(starts, dtype=np.int64)
-    content = np.frombuffer(view, dtype=np.uint8)
-    headers = sliding_window_view(content, HEADER_BYTES)[found] if starts else np.empty((0, HEADER_BYTES), np.uint8)
-    fields = headers.view(HEADER_DTYPE)[:, 0]
-    first_bad = _first_without_sense(fields)
-    if first_bad is not None:
-        end = starts[first_bad]
-        defect = BatchDefect(end + base_position, _what_makes_no_sense(fields[first_bad]))
-        found, fields = found[:first_bad], fields[:first_bad]
-    return ScannedBatches(view, base_position, found, fields, end + base_position, defect)
+    return ScannedBatches(view, base_position, starts, headers.view(HEADER_DTYPE)[:, 0], end + base_position, defect)
 
 
-def _batch_starts(view: memoryview, base_position: int) -> tuple[list[int], int, BatchDefect | None]:
-    starts: list[int] = []
-    position, end = 0, len(view)
-    while position + MAGIC_AT < end:
-        length, magic = _LENGTH_TO_MAGIC.unpack_from(view, position + LENGTH_AT)
-        # The magic goes first: what follows it is laid out differently in other formats.
-        if magic != MAGIC or length < _MIN_LENGTH:
-            return starts, position, BatchDefect(position + base_position, _about_beginning(length, magic))
-        size = length + LENGTH_ENDS_AT
-        if size > end - position:
-            break
-        starts.append(position)
-        position += size
-    return starts, position, None
-
-
-def _about_beginning(length: int, magic: int) -> str:
-    if magic in (0, 1) and length >= _LEGACY_MIN_LENGTH:
-        return f"it has the old format {magic}, and only format {MAGIC} is read, which Kafka writes since 0.11"
-    if magic != MAGIC:
-        return f"its format is {magic}, and only format {MAGIC} is read"
-    return f"its length is {length}, and a header alone has {_MIN_LENGTH}"
-
-
-def _first_without_sense(fields: npt.NDArray[Any]) -> int | None:
-    count, delta = fields["record_count"], fields["last_offset_delta"].astype(np.int64)
-    is_bad = (
-        (fields["base_offset"] < 0)
-        | (delta < 0)
-        | (fields["base_offset"] > np.iinfo(np.int64).max - delta)
-        | (count < 0)
-        | (count > delta + 1)
-        | ((fields["attributes"] & CODEC_MASK) > max(Codec))
-        | ((count == 0) & (fields["length"] != _MIN_LENGTH))
-    )
-    return int(is_bad.argmax()) if is_bad.any() else None
-
-
-def _what_makes_no_sense(header: Any) -> str:
+def _what_makes_no_sense(batch: memoryview) -> str:
+    length, magic = _LENGTH_TO_MAGIC.unpack_from(batch, LENGTH_AT)
+    # The magic goes first: what follows it is laid out differently in other formats.
+    if magic != MAGIC or length < MIN_LENGTH:
+        return _about_beginning(length, magic)
+    header = np.frombuffer(batch, HEADER_DTYPE, count=1)[0]
     codec = int(header["attributes"]) & CODEC_MASK
     if codec > max(Codec):
         return f"its codec is {codec}, and the last one that is known is {max(Codec):d}"
@@ -218,3 +193,11 @@ def _what_makes_no_sense(header: Any) -> str:
         f"its header makes no sense (base offset {header['base_offset']}, last offset delta "
         f"{header['last_offset_delta']}, {header['record_count']} records in {header['length']} bytes)"
     )
+
+
+def _about_beginning(length: int, magic: int) -> str:
+    if magic in (0, 1) and length >= _LEGACY_MIN_LENGTH:
+        return f"it has the old format {magic}, and only format {MAGIC} is read, which Kafka writes since 0.11"
+    if magic != MAGIC:
+        return f"its format is {magic}, and only format {MAGIC} is read"
+    return f"its length is {length}, and a header alone has {MIN_LENGTH}"

@@ -1,4 +1,4 @@
-"""Batches as the table that engines read; see BATCH_COLUMNS. Which batches, and where their records are, is told."""
+"""Batches as the table that engines read; see BATCH_COLUMNS. Where their records are is told."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tiergate_client.records.engines import BATCH_COLUMNS, Longs
 START, END, COUNT, BASE_OFFSET, EXCEEDED_DELTA, HAS_MORE = 0, 1, 2, 3, 8, 9
 
 
-def batch_table(scanned: ScannedBatches, numbers: Longs, bounds: Longs) -> Longs:
-    """A row for each of these batches; `bounds` are start and end of their records in the data."""
-    fields = scanned.fields[numbers]
-    table = np.empty((len(numbers), BATCH_COLUMNS), np.int64)
+def batch_table(batches: ScannedBatches, bounds: Longs) -> Longs:
+    """A row for each batch; `bounds` are start and end of their records in the data."""
+    fields = batches.fields
+    table = np.empty((len(batches), BATCH_COLUMNS), np.int64)
     table[:, :2] = bounds
     table[:, 2] = fields["record_count"]
     table[:, 3] = fields["base_offset"]

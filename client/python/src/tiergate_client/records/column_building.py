@@ -27,12 +27,15 @@ class IndexedRecords:
 
     def parts(self, *, most_headers: int) -> Iterator[IndexedRecords]:
         """All of them as a rule, else as many as have so many headers; one record that has more is a part."""
+        if self.spans[5].sum() <= most_headers:
+            yield self
+            return
         header_ends = np.cumsum(self.spans[5])
         first, count = 0, len(header_ends)
         while first < count:
             before = int(header_ends[first - 1]) if first else 0
             stop = max(first + 1, int(np.searchsorted(header_ends, before + most_headers, side="right")))
-            yield self if (first, stop) == (0, count) else self._part(first, stop)
+            yield self._part(first, stop)
             first = stop
 
     def _part(self, first: int, stop: int) -> IndexedRecords:

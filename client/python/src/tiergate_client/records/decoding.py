@@ -32,7 +32,7 @@ def decode_batches(
 
     A batch that is cut at the end of the buffer is left out, unless the buffer `is_whole`. Control batches are never
     given. `keep` says of each batch whether its records are wanted: ReadCommitted.kept is one. Batches are joined until
-    they have `group_bytes`; one of more than twice that is given in steps.
+    they have about `group_bytes`; one of more than twice that is given in steps.
 
     Raises CorruptBatch, with `segment` and the position from `base_position` on, after the records of all batches
     before that one; InvalidField, at once, for columns that are not there.
@@ -44,7 +44,7 @@ def decode_batches(
         group_bytes=group_bytes,
         engine_name=engine_name,
     )
-    scanned = scan_batches(buffer, base_position=base_position, is_whole=is_whole)
+    scanned = scan_batches(buffer, base_position=base_position, is_whole=is_whole, walk=decoder.walk_headers)
     return _decoded(decoder, scanned, keep, segment)
 
 

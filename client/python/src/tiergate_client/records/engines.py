@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiergate_client.records.defects import RecordDefect
+from tiergate_client.records.header_walking import WalkedHeaders
 
 EngineName: TypeAlias = Literal["numba", "numpy"]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -28,7 +29,11 @@ HEADER_SPAN_ROWS: Final = 4
 
 
 class Engine(Protocol):
-    """Loops over records. Arrays are the caller's, contiguous and of the right size; all may run without the GIL."""
+    """Loops over batches and records; arrays are contiguous and of the right size. All may run without the GIL."""
+
+    def walk_headers(self, data: Bytes) -> WalkedHeaders:
+        """The headers of the batches at the beginning of the data."""
+        ...
 
     def index_records(
         self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs

@@ -32,7 +32,7 @@ NO_STOP: Final = np.iinfo(np.int64).max
 
 
 class RecordDecoder:
-    """Batches are joined until their records have `group_bytes`, and one of more than twice that is given in steps.
+    """Batches are joined until their records have about `group_bytes`; one of more than twice that is given in steps.
 
     What is needed beside the columns is thus bounded by the group and the largest batch, however small the records are,
     and so are columns with more headers than MOST_HEADERS, which are given in parts. Memory is used again from call to
@@ -55,6 +55,7 @@ class RecordDecoder:
         self._decompressor = Decompressor(max_bytes_per_batch=max_decompressed_bytes)
         self._group_bytes = group_bytes
         self._spans = np.empty(0, np.int64)
+        self.walk_headers = self._engine.walk_headers
 
     def decode(
         self, scanned: ScannedBatches, *, kept: Mask | None = None, start_offset: int = 0, stop_offset: int = NO_STOP
@@ -65,21 +66,22 @@ class RecordDecoder:
         batches, after the records of all batches before the defect. The checksums of batches outside of the bounds do
         not count: one can read on behind a damaged batch.
         """
-        is_asked = (scanned.last_offsets >= start_offset) & (scanned.fields["base_offset"] < stop_offset)
-        is_wanted = is_asked & _holds_records(scanned)
-        if kept is not None:
-            is_wanted &= kept
         for begin, end in self._runs(scanned):
-            asked = begin + np.flatnonzero(is_asked[begin:end])
-            damaged = scanned.first_wrong_checksum(asked) if self._check_crc else None
-            sound_end = end if damaged is None else damaged
-            numbers = begin + np.flatnonzero(is_wanted[begin:sound_end])
-            for records in self._groups(scanned, numbers):
+            run = scanned.part(begin, end)
+            is_asked = (run.last_offsets >= start_offset) & (run.fields["base_offset"] < stop_offset)
+            asked = run.those(is_asked)
+            is_wanted = _holds_records(asked)
+            if kept is not None:
+                is_wanted &= kept[begin:end][is_asked]
+            damaged = asked.first_wrong_checksum() if self._check_crc else None
+            if damaged is not None:
+                is_wanted[damaged:] = False
+            for records in self._groups(asked.those(is_wanted)):
                 batch = self._columns.build(records, start_offset=start_offset, stop_offset=stop_offset)
                 if batch.num_rows:
                     yield batch
             if damaged is not None:
-                raise FoundDefect(BatchDefect(scanned.position(damaged), WRONG_CHECKSUM))
+                raise FoundDefect(BatchDefect(asked.position(damaged), WRONG_CHECKSUM))
         if scanned.defect is not None:
             raise FoundDefect(scanned.defect)
 
@@ -89,48 +91,51 @@ class RecordDecoder:
         begin = 0
         while begin < len(scanned):
             before = int(end_bytes[begin - 1]) if begin else 0
-            end = min(int(np.searchsorted(end_bytes, before + self._group_bytes)) + 1, len(scanned))
+            end = len(scanned)
+            if end_bytes[-1] - before > 1.5 * self._group_bytes:  # or there would be a small one at the end
+                end = min(int(np.searchsorted(end_bytes, before + self._group_bytes)) + 1, len(scanned))
             yield begin, end
             begin = end
 
-    def _groups(self, scanned: ScannedBatches, numbers: Longs) -> Iterator[IndexedRecords]:
-        if not len(numbers):
+    def _groups(self, batches: ScannedBatches) -> Iterator[IndexedRecords]:
+        if not len(batches):
             return
-        fields = scanned.fields[numbers]
-        bounds = np.empty((len(numbers), 2), np.int64)
-        bounds[:, 0] = scanned.starts[numbers] + HEADER_BYTES
-        bounds[:, 1] = scanned.starts[numbers] + fields["length"] + LENGTH_ENDS_AT
-        if (fields["attributes"] & CODEC_MASK).any():
-            yield from self._decompressed_groups(scanned, numbers, bounds)
+        bounds = np.empty((len(batches), 2), np.int64)
+        bounds[:, 0] = batches.starts + HEADER_BYTES
+        bounds[:, 1] = batches.starts + batches.fields["length"] + LENGTH_ENDS_AT
+        codecs = batches.fields["attributes"] & CODEC_MASK
+        if codecs.any():
+            yield from self._decompressed_groups(batches, codecs.tolist(), bounds.tolist())
         else:
-            yield from self._records(scanned, np.frombuffer(scanned.buffer, np.uint8), numbers, bounds)
+            yield from self._records(batches, np.frombuffer(batches.buffer, np.uint8), bounds)
 
-    def _decompressed_groups(self, scanned: ScannedBatches, numbers: Longs, bounds: Longs) -> Iterator[IndexedRecords]:
+    def _decompressed_groups(
+        self, batches: ScannedBatches, codecs: list[int], bounds: list[list[int]]
+    ) -> Iterator[IndexedRecords]:
         """All of a group stands in the decompressor's buffer, so that there is one array to read from."""
-        codecs = (scanned.fields["attributes"][numbers] & CODEC_MASK).tolist()
         spans: list[tuple[int, int]] = []
         begin = 0
         defect: BatchDefect | None = None
-        for index, (start, end) in enumerate(bounds.tolist()):
+        for index, (start, end) in enumerate(bounds):
             try:
-                spans.append(self._decompressor.append(Codec(codecs[index]), scanned.buffer[start:end]))
+                spans.append(self._decompressor.append(Codec(codecs[index]), batches.buffer[start:end]))
             except CanNotDecompress as error:
-                defect = BatchDefect(scanned.position(int(numbers[index])), str(error))
+                defect = BatchDefect(batches.position(index), str(error))
                 break
             if self._decompressor.used >= self._group_bytes:
-                yield from self._records(scanned, self._decompressor.data, numbers[begin : index + 1], _pairs(spans))
+                yield from self._records(batches.part(begin, index + 1), self._decompressor.data, _pairs(spans))
                 begin, spans = index + 1, []
                 self._decompressor.clear()
         if spans:
             end = begin + len(spans)
-            yield from self._records(scanned, self._decompressor.data, numbers[begin:end], _pairs(spans))
+            yield from self._records(batches.part(begin, end), self._decompressor.data, _pairs(spans))
         self._decompressor.clear()
         if defect is not None:
             raise FoundDefect(defect)
 
-    def _records(self, scanned: ScannedBatches, data: Bytes, numbers: Longs, bounds: Longs) -> Iterator[IndexedRecords]:
+    def _records(self, batches: ScannedBatches, data: Bytes, bounds: Longs) -> Iterator[IndexedRecords]:
         """Of one group; only the last batch of one may be large. Raises FoundDefect behind the sound ones."""
-        table = batch_table(scanned, numbers, bounds)
+        table = batch_table(batches, bounds)
         sizes = table[:, END] - table[:, START]
         too_many = np.flatnonzero(table[:, COUNT] > sizes // MIN_RECORD_BYTES)
         sound = int(too_many[0]) if len(too_many) else len(table)
@@ -141,11 +146,10 @@ class RecordDecoder:
             else:
                 yield from self._indexed(data, table[:sound])
         except _Defective as failed:
-            position = scanned.position(int(numbers[failed.row]))
-            raise FoundDefect(BatchDefect(position, failed.reason)) from None
+            raise FoundDefect(BatchDefect(batches.position(failed.row), failed.reason)) from None
         if sound < len(table):
             reason = f"{table[sound, COUNT]} records do not fit into {sizes[sound]} bytes"
-            raise FoundDefect(BatchDefect(scanned.position(int(numbers[sound])), reason))
+            raise FoundDefect(BatchDefect(batches.position(sound), reason))
 
     def _indexed(self, data: Bytes, table: Longs) -> Iterator[IndexedRecords]:
         if not len(table):

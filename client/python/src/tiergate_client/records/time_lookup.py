@@ -90,7 +90,7 @@ def _first_in(
     scanned: ScannedBatches, number: int, wanted: SegmentRange, timestamp_ms: int
 ) -> TimestampedOffset | None:
     batch = scanned[number]
-    if scanned.first_wrong_checksum(np.array([number])) is not None:
+    if scanned.part(number, number + 1).first_wrong_checksum() is not None:
         raise BatchDefect(batch.position, WRONG_CHECKSUM).error(segment=str(wanted.segment.segment_id))
     for offset, timestamp in _records(scanned, batch, wanted):
         if timestamp >= timestamp_ms and wanted.start_offset <= offset < wanted.stop_offset:
