@@ -12,8 +12,12 @@ RUN pip wheel --no-cache-dir --wheel-dir /wheels ./protos ./client/python ./serv
 FROM python:3.12-slim
 RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
     pip install --no-cache-dir --no-index --find-links /wheels tiergate-server \
-    && useradd --system --uid 10001 --home-dir /var/lib/tiergate --create-home tiergate
+    && useradd --system --uid 10001 --home-dir /var/lib/tiergate --create-home tiergate \
+    && install --directory --owner tiergate /var/cache/tiergate
 USER tiergate
+# What reads records is compiled here, for any processor of the architecture: one that differs would compile again.
+ENV NUMBA_CACHE_DIR=/var/cache/tiergate NUMBA_CPU_NAME=generic
+RUN python -m tiergate_client.records.compile_kernels
 WORKDIR /var/lib/tiergate
 ENV TIERGATE_DATA_DIRECTORY=/var/lib/tiergate
 VOLUME /var/lib/tiergate

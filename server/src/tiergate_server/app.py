@@ -40,6 +40,7 @@ from tiergate_server.grpc_servers import (
     reflected,
     server_options,
 )
+from tiergate_server.kernel_warming import warm_kernels
 from tiergate_server.metadata.assignment import parse_assignment, parse_skip
 from tiergate_server.metadata.event_log import EventLogRefused, MetadataEventLog
 from tiergate_server.metadata.manager_slot import ManagerSlot
@@ -262,6 +263,8 @@ def _run_segments(config: Config, on_ready: OnReady, lifeline_fd: int | None, wo
         metrics_address = _start_metrics(resources, registry, config.segments.metrics, plane="segments")
         server.start()
         on_ready({"plane": "segments", "address": str(address), "metrics": metrics_address})
+        if worker is None or worker.number == 1:  # the others find what this one has compiled
+            resources.callback(warm_kernels())
         stop.wait()
         _logger.info("draining the segment plane")
         health_service.enter_graceful_shutdown()

@@ -41,6 +41,11 @@ def acknowledge_at_once() -> None:
 def _set(descriptor: int, option: int) -> None:
     if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
         return
-    with socket.socket(fileno=os.dup(descriptor)) as connection:
+    is_blocking = os.get_blocking(descriptor)
+    connection = socket.socket(fileno=descriptor)
+    try:
         if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM:
             connection.setsockopt(socket.IPPROTO_TCP, option, 1)
+    finally:
+        connection.detach()  # it belongs to somebody else
+        os.set_blocking(descriptor, is_blocking)  # which a default time-out would have changed

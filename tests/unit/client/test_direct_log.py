@@ -15,7 +15,9 @@ from tiergate_client._direct_file import DirectFile
 from tiergate_client._direct_index import read_index
 from tiergate_client._direct_log import DirectLog
 from tiergate_client._direct_reader import DirectReader
+from tiergate_client._direct_stream import DirectStream, RestOfLog
 from tiergate_client.errors import SegmentNotFound, StoredDataCorrupt, TiergateError
+from tiergate_client.interfaces import SegmentStream
 from tiergate_client.segment_files import BLOCK_BYTES, SegmentFile
 
 SIZE = 2 * BLOCK_BYTES + 77
@@ -84,7 +86,7 @@ def test_exactly_the_range_is_given_wherever_connections_break(
         buffer = memoryview(bytearray(room))
         received += buffer[: log.readinto(buffer)]
         assert log.position == offset + len(received)
-    received += b"".join(log.pieces())
+    received += b"".join(iter(log.next_piece, None))
     assert received == LOG[offset:end]
     assert log.position == end
     assert log.readinto(memoryview(bytearray(10))) == 0
@@ -106,7 +108,7 @@ def test_no_byte_of_a_block_with_a_flipped_bit_is_given(position: int, bit: int,
         buffer = memoryview(bytearray(BLOCK_BYTES))
         while is_into and (count := log.readinto(buffer)):
             received.extend(buffer[:count])
-        for piece in log.pieces():
+        for piece in iter(log.next_piece, None):
             received.extend(piece)
 
     damaged = position // BLOCK_BYTES * BLOCK_BYTES
@@ -140,7 +142,41 @@ def test_what_may_pass_is_tried_again_and_what_will_not_is_told_at_once(
     log = log_of(file, offset=0, length=None)
     file.trouble = trouble
     with pytest.raises(type(trouble)):
-        list(log.pieces())
+        list(iter(log.next_piece, None))
     again = [begin for begin, _ in file.opened[1:]]
     assert set(again) == {BLOCK_BYTES}
     assert (len(again) > 1) is is_tried_again
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    offset=st.integers(0, SIZE),
+    received_bytes=st.integers(BLOCK_BYTES, SIZE),
+    steps=st.lists(st.none() | st.integers(1, 10) | st.just(BLOCK_BYTES), max_size=8),
+)
+def test_log_goes_on_through_the_service_however_it_is_read(
+    offset: int, received_bytes: int, steps: list[int | None]
+) -> None:
+    """Pieces and reads into memory take turns; one iterator is held all the time, others are dropped."""
+    file = BreakingFile(LOG, [received_bytes])
+    log = log_of(file, offset=offset, length=None)
+    file.trouble = UrlRefused("no longer")
+    detours: list[int] = []
+
+    def through_the_service(*, offset: int, length: int) -> SegmentStream:
+        detours.append(offset)
+        return SegmentStream(iter([LOG[offset : offset + 7], LOG[offset + 7 : offset + length]]), lambda: None)
+
+    stream = DirectStream(RestOfLog(log, through_the_service, lambda _: None))
+    held = iter(stream)
+    received = bytearray()
+    for step in steps:
+        if step is None:
+            received += next(held, b"")
+            received += next(iter(stream), b"")
+        else:
+            buffer = memoryview(bytearray(step))
+            received += buffer[: stream.readinto(buffer)]
+    received += stream.read()
+    assert received == LOG[offset:]
+    assert len(detours) <= 1

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.record_batches import MadeBatch, MadeRecord, marker
 from tiergate_client.batch_layout import HEADER
 from tiergate_client.records import BatchHeader, Codec, ControlType, TimestampType, scan_batches
+from tiergate_client.records.batch_walking import walk_batches
 from tiergate_client.records.engines import engine
-from tiergate_client.records.header_walking import walk_headers
 
 MADE = MadeBatch(
     (MadeRecord(0), MadeRecord(4)),
@@ -110,7 +110,7 @@ def _headers(draw: st.DrawFn) -> bytes:
 def test_compiled_and_plain_walk_find_the_same(made: list[bytes], cut: int) -> None:
     content = b"".join(made)
     data = np.frombuffer(content[: max(0, len(content) - cut)], np.uint8)
-    compiled, plain = engine("numba").walk_headers(data), walk_headers(data)
+    compiled, plain = engine("numba").walk_batches(data), walk_batches(data)
     assert compiled.starts.tolist() == plain.starts.tolist()
     assert compiled.headers.tolist() == plain.headers.tolist()
     assert (compiled.end, compiled.is_sound) == (plain.end, plain.is_sound)
@@ -135,7 +135,7 @@ def test_header_that_makes_no_sense_is_named(at: int, kind: str, value: int, rea
     whole = MadeBatch((MadeRecord(0), MadeRecord(9)), base_offset=1000, last_offset_delta=9).encode()
     changed = bytearray(whole)
     struct.pack_into(kind, changed, at, value)
-    for walk in (engine("numba").walk_headers, walk_headers):
+    for walk in (engine("numba").walk_batches, walk_batches):
         scanned = scan_batches(whole + changed, base_position=100, walk=walk)
         assert [header.position for header in scanned] == [100]
         assert scanned.defect is not None

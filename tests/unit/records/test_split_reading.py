@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 import tracemalloc
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from support.log_in_memory import LogsInMemory, log_metadata, whole_split
 from support.record_batches import MadeBatch, MadeRecord, marker
 from tiergate_client.errors import CorruptBatch, InvalidField
-from tiergate_client.records import AbortedTransaction, ControlType
+from tiergate_client.records import AbortedTransaction, ControlType, ScannedBatches, batch_chunks, scan_batches
 from tiergate_client.records.batch_chunks import MOST_BATCH_BYTES
 from tiergate_client.records.read_split import ReadSplit, SegmentRange
 from tiergate_client.records.split_reading import raw_batches, read_split
@@ -211,6 +212,20 @@ def test_length_that_lies_takes_no_memory_beyond_the_bytes_that_come(claimed: in
     assert found == list(range(100, 130))
     assert error.details["position"] == str(3 * BATCH_BYTES)
     assert peak < 1 << 20
+
+
+def test_large_batch_is_looked_at_a_few_times_while_it_comes_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    scanned: list[int] = []
+
+    def counted(buffer: memoryview, **more: Any) -> ScannedBatches:
+        scanned.append(len(buffer))
+        return scan_batches(buffer, **more)
+
+    monkeypatch.setattr(batch_chunks, "scan_batches", counted)
+    log = MadeBatch((MadeRecord(0, value=bytes(1_000_000)),), base_offset=100).encode()
+    metadata = log_metadata(log, start_offset=100, end_offset=100)
+    assert offsets(whole_split(metadata), LogsInMemory({metadata: log}, piece_bytes=500), chunk_bytes=1000) == [100]
+    assert len(scanned) < 20
 
 
 def test_batch_that_claims_more_than_any_may_have_is_not_waited_for() -> None:

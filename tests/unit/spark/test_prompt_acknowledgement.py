@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pickle
 import socket
 from collections.abc import Iterator
@@ -48,6 +49,16 @@ def test_other_open_files_are_left_as_they_are(connection: socket.socket) -> Non
     connection.settimeout(0.0)
     with pytest.raises(BlockingIOError):  # open as well
         connection.recv(1)
+
+
+def test_connections_wait_as_before_under_a_default_time_out(connection: socket.socket) -> None:
+    connection.setblocking(True)
+    socket.setdefaulttimeout(5.0)
+    try:
+        acknowledge_at_once()
+    finally:
+        socket.setdefaulttimeout(None)
+    assert os.get_blocking(connection.fileno())
 
 
 @pytest.mark.parametrize("kind", [BatchReader, StreamReader])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from crc32c import crc32c
 
@@ -30,15 +30,16 @@ class DirectLog:
         self._piece = self._verified_piece() if offset < self.end else None
         """Of a block that was read and not handed out to its end."""
 
-    def pieces(self) -> Iterator[memoryview]:
-        while self.position < self.end:
-            piece, self._piece = self._piece or self._verified_piece(), None
-            self.position += len(piece)
-            yield piece
-            del piece  # or its buffer could not be filled again
+    def next_piece(self) -> memoryview | None:
+        if self.position >= self.end:
+            return None
+        piece, self._piece = self._piece or self._verified_piece(), None
+        self.position += len(piece)
+        return piece
 
     def readinto(self, buffer: memoryview) -> int:
         """As SegmentStream has it. A block that is wanted and fits as a whole is received where it is wanted."""
+        buffer = memoryview(buffer).cast("B")
         start, stop = self.position, min(self.position + BLOCK_BYTES, self._size)
         if self._piece is None and start % BLOCK_BYTES == 0 and start < stop <= min(self.end, start + len(buffer)):
             self._fill_verified(buffer[: stop - start], start)
@@ -61,7 +62,12 @@ class DirectLog:
         return block[max(self.position - start, 0) : self.end - start].toreadonly()
 
     def _fill_verified(self, block: memoryview, start: int) -> None:
-        self._reader.fill(block)
+        """Or ends it: a block of which a part was received is not asked for again."""
+        try:
+            self._reader.fill(block)
+        except BaseException:
+            self.close()
+            raise
         if crc32c(block) != self._manifest.log_block_crc32c[start // BLOCK_BYTES]:
             self.close()
             raise stored_data_corrupt(self._manifest, SegmentFile.LOG, start, "does not match its checksum")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 from tiergate_client._channels import Channels
@@ -15,6 +15,7 @@ from tiergate_client._direct_index import read_index
 from tiergate_client._direct_log import DirectLog
 from tiergate_client._direct_reader import DirectReader
 from tiergate_client._direct_resolutions import Resolutions
+from tiergate_client._direct_stream import DirectStream, RestOfLog
 from tiergate_client._storage import GrpcStorage
 from tiergate_client.errors import NotOffered, TiergateError, Unavailable
 from tiergate_client.interfaces import SegmentStream
@@ -63,8 +64,8 @@ class DirectStorage(GrpcStorage):
             self._require_detour(metadata, trouble)
             return through_the_service(offset=offset, length=length)
         if not self._falls_back:
-            return _DirectStream(log)
-        return _DirectStream(_RestOfLog(log, through_the_service, partial(self._require_detour, metadata)))
+            return DirectStream(log)
+        return DirectStream(RestOfLog(log, through_the_service, partial(self._require_detour, metadata)))
 
     def fetch_index(self, metadata: RemoteLogSegmentMetadata, file: SegmentFile) -> bytes:
         require_index(file)
@@ -101,56 +102,3 @@ class DirectStorage(GrpcStorage):
             raise trouble
         if isinstance(trouble, NotOffered | StoreOutOfReach):  # and not the service itself, for which it pays to wait
             self._detours.begin(metadata.segment_id, trouble)
-
-
-class _DirectStream(SegmentStream):
-    """Whose bytes are received where the reader wants them."""
-
-    def __init__(self, log: DirectLog | _RestOfLog) -> None:
-        super().__init__(log.pieces(), log.close)
-        self._log = log
-
-    def readinto(self, buffer: memoryview) -> int:
-        return self._log.readinto(buffer)
-
-
-class _RestOfLog:
-    """A log that begins in the store and goes on through the service when it has to."""
-
-    def __init__(
-        self,
-        log: DirectLog,
-        through_the_service: Callable[..., SegmentStream],
-        require_detour: Callable[[TiergateError], None],
-    ) -> None:
-        self._log = log
-        self._through_the_service = through_the_service
-        self._require_detour = require_detour
-        self._detour: SegmentStream | None = None
-
-    def pieces(self) -> Iterator[bytes | memoryview]:
-        if self._detour is None:
-            try:
-                yield from self._log.pieces()
-            except TiergateError as trouble:
-                self._take_detour(trouble)
-        if self._detour is not None:
-            yield from self._detour
-
-    def readinto(self, buffer: memoryview) -> int:
-        if self._detour is None:
-            try:
-                return self._log.readinto(buffer)
-            except TiergateError as trouble:
-                self._take_detour(trouble)
-        return 0 if self._detour is None else self._detour.readinto(buffer)
-
-    def close(self) -> None:
-        (self._detour or self._log).close()
-
-    def _take_detour(self, trouble: TiergateError) -> None:
-        self._require_detour(trouble)
-        if self._log.position < self._log.end:
-            self._detour = self._through_the_service(
-                offset=self._log.position, length=self._log.end - self._log.position
-            )

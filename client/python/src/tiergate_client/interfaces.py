@@ -205,27 +205,36 @@ class SegmentStream:
         self._rest = memoryview(b"")
 
     def __iter__(self) -> Iterator[bytes | memoryview]:
-        if self._rest:
-            rest, self._rest = self._rest, memoryview(b"")
-            yield rest
-            del rest  # or what it is a view of could not be filled again
-        yield from self._pieces
+        while (piece := self.next_piece()) is not None:
+            yield piece
+            del piece  # or what it is a view of could not be filled again
+
+    def next_piece(self) -> bytes | memoryview | None:
+        """None at the end."""
+        if not self._rest:
+            return next(self._pieces, None)
+        rest, self._rest = self._rest, memoryview(b"")
+        return rest
 
     def read(self) -> bytes:
         """Everything that is left, in memory."""
         return b"".join(self)
 
     def readinto(self, buffer: memoryview) -> int:
-        """Puts what comes next into memory of the caller's; how many bytes that were, 0 at the end only."""
-        while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._rest = memoryview(piece).cast("B")
-            del piece
-        count = min(len(self._rest), len(buffer))
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:] if count < len(self._rest) else memoryview(b"")
+        """Puts what comes next into memory of the caller's; how many bytes that were, 0 at the end.
+
+        Behind an error nothing more comes, and what the buffer holds is not to be used.
+        """
+        piece = self.next_piece()
+        while piece is not None and not len(piece):
+            piece = self.next_piece()
+        if piece is None:
+            return 0
+        content = memoryview(piece).cast("B")
+        count = min(len(content), len(buffer))
+        buffer[:count] = content[:count]
+        if count < len(content):
+            self._rest = content[count:]
         return count
 
     def close(self) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -42,7 +41,7 @@ def _big_endian(data: Any, at: int, size: int) -> Any:
 @numba.njit(
     numba.types.Tuple((numba.int64, numba.int64, numba.boolean))(_BYTES, _LONGS, _HEADERS_OUT), cache=True, nogil=True
 )
-def walk_headers(data: Any, starts: Any, headers: Any) -> Any:
+def walk_batches(data: Any, starts: Any, headers: Any) -> Any:
     """Fills in as many as there is room for; how many there are, where they end, whether a batch may follow."""
     count, at, end = 0, 0, data.shape[0]
     while at + _MAGIC_AT < end:
@@ -136,7 +135,9 @@ def _word(_context: Any, data: Any, _at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, at = arguments
         content = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=array).data
-        word = builder.load(builder.bitcast(builder.gep(content, [at]), ir.IntType(64).as_pointer()))
+        word = builder.load(
+            builder.bitcast(builder.gep(content, [at]), context.get_value_type(numba.uint64).as_pointer())
+        )
         word.align = 1
         return word
 

@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from tiergate_client.batch_layout import HEADER_BYTES, LENGTH_AT, LENGTH_ENDS_AT
+from tiergate_client.batch_layout import HEADER_BYTES, LENGTH_AT, LENGTH_ENDS_AT, MAGIC_AT
 from tiergate_client.interfaces import RemoteStorage
-from tiergate_client.records.batch_headers import ScannedBatches, WalkHeaders, scan_batches
+from tiergate_client.records.batch_headers import ScannedBatches, WalkBatches, scan_batches
+from tiergate_client.records.batch_walking import walk_batches
 from tiergate_client.records.defects import BatchDefect, FoundDefect
-from tiergate_client.records.header_walking import walk_headers
 from tiergate_client.records.read_split import SegmentRange
 
 DEFAULT_CHUNK_BYTES: Final = 2 * 1024 * 1024
@@ -31,7 +31,7 @@ def batch_chunks(
     storage: RemoteStorage,
     *,
     chunk_bytes: int = DEFAULT_CHUNK_BYTES,
-    walk: WalkHeaders = walk_headers,
+    walk: WalkBatches = walk_batches,
 ) -> Iterator[ScannedBatches]:
     """Every batch once, in order. What is given is overwritten when the next one is asked for.
 
@@ -56,7 +56,7 @@ class _JoinedBytes:
     the next one begins, since their offsets have to agree.
     """
 
-    def __init__(self, wanted: SegmentRange, chunk_bytes: int, walk: WalkHeaders) -> None:
+    def __init__(self, wanted: SegmentRange, chunk_bytes: int, walk: WalkBatches) -> None:
         self._wanted = wanted
         self._walk = walk
         self._position = wanted.start_position
@@ -64,7 +64,7 @@ class _JoinedBytes:
         # With room for the beginning of a batch beside it, so that the stream can put whole blocks behind that.
         size = max(chunk_bytes + chunk_bytes // 4, HEADER_BYTES)
         self._buffer = memoryview(bytearray(min(size, wanted.size_bytes)))
-        self._enough = min(chunk_bytes, len(self._buffer))
+        self._chunk_bytes = self._enough = min(chunk_bytes, len(self._buffer))
         self._used = 0
         self._has_defect = False
         self.is_done = False
@@ -98,13 +98,15 @@ class _JoinedBytes:
 
     def _carry_over(self, position: int, *, may_grow: bool) -> None:
         rest = self._buffer[position - self._position : self._used]
+        is_stuck = position == self._position
         self._position, self._used = position, len(rest)
-        if len(rest) < len(self._buffer):
+        if not is_stuck:
             self._buffer[: len(rest)] = bytes(rest)
-        elif may_grow and not self._is_cut(position) and not self._is_too_large:
-            most = min(self._claimed_size(0) + LENGTH_ENDS_AT, self._wanted.stop_position - position)
+        elif len(rest) == len(self._buffer) and may_grow and not self._is_cut(position) and not self._is_too_large:
+            most = min(self._claimed_size(0) + MAGIC_AT + 1, self._wanted.stop_position - position)
             self._buffer = memoryview(bytearray(min(2 * len(rest), most)))
             self._buffer[: len(rest)] = rest
+        self._enough = len(self._buffer) if is_stuck else self._chunk_bytes
 
     @property
     def _is_too_large(self) -> bool:
@@ -120,7 +122,7 @@ class _JoinedBytes:
 
     def _next_base(self, position: int) -> int | None:
         at = position - self._position
-        if self._used - at < LENGTH_ENDS_AT or self._is_cut(position):
+        if self._used - at <= MAGIC_AT or self._is_cut(position):
             return None
         base: int = _BASE_OFFSET.unpack_from(self._buffer, at)[0]
         return base

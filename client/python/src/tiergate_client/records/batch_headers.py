@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
@@ -24,13 +23,12 @@ from tiergate_client.batch_layout import (
     TRANSACTIONAL,
 )
 from tiergate_client.records.batch_format import HEADER_DTYPE, Codec, TimestampType
+from tiergate_client.records.batch_walking import LENGTH_TO_MAGIC, MIN_LENGTH, WalkedBatches, walk_batches
 from tiergate_client.records.control_records import control_type
 from tiergate_client.records.defects import BatchDefect
-from tiergate_client.records.header_walking import MIN_LENGTH, WalkedHeaders, walk_headers
 
-WalkHeaders: TypeAlias = Callable[[npt.NDArray[np.uint8]], WalkedHeaders]
+WalkBatches: TypeAlias = Callable[[npt.NDArray[np.uint8]], WalkedBatches]
 
-_LENGTH_TO_MAGIC: Final = struct.Struct(">i4xb")
 _LEGACY_MIN_LENGTH: Final = 14
 
 
@@ -133,16 +131,14 @@ class ScannedBatches:
         )
 
     def part(self, begin: int, end: int) -> ScannedBatches:
-        """Those from one number to before another."""
-        if (begin, end) == (0, len(self)):
-            return self
-        return replace(self, starts=self.starts[begin:end], fields=self.fields[begin:end])
+        """The batches from one number to before another; what follows them is not told."""
+        return replace(self, starts=self.starts[begin:end], fields=self.fields[begin:end], defect=None)
 
     def those(self, is_wanted: npt.NDArray[np.bool_]) -> ScannedBatches:
-        """Some of them."""
+        """The batches for which it is true; what follows them is not told."""
         if is_wanted.all():
-            return self
-        return replace(self, starts=self.starts[is_wanted], fields=self.fields[is_wanted])
+            return self.part(0, len(self))
+        return replace(self, starts=self.starts[is_wanted], fields=self.fields[is_wanted], defect=None)
 
     def first_wrong_checksum(self) -> int | None:
         """The first batch whose bytes do not match."""
@@ -163,7 +159,7 @@ def scan_batches(
     *,
     base_position: int = 0,
     is_whole: bool = False,
-    walk: WalkHeaders = walk_headers,
+    walk: WalkBatches = walk_batches,
 ) -> ScannedBatches:
     """Headers are checked for sense, not against checksums. Never raises: see `defect`.
 
@@ -181,7 +177,7 @@ def scan_batches(
 
 
 def _what_makes_no_sense(batch: memoryview) -> str:
-    length, magic = _LENGTH_TO_MAGIC.unpack_from(batch, LENGTH_AT)
+    length, magic = LENGTH_TO_MAGIC.unpack_from(batch, LENGTH_AT)
     # The magic goes first: what follows it is laid out differently in other formats.
     if magic != MAGIC or length < MIN_LENGTH:
         return _about_beginning(length, magic)

@@ -44,7 +44,7 @@ def decode_batches(
         group_bytes=group_bytes,
         engine_name=engine_name,
     )
-    scanned = scan_batches(buffer, base_position=base_position, is_whole=is_whole, walk=decoder.walk_headers)
+    scanned = scan_batches(buffer, base_position=base_position, is_whole=is_whole, walk=decoder.walk_batches)
     return _decoded(decoder, scanned, keep, segment)
 
 

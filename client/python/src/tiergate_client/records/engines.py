@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import logging
 from functools import cache
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tiergate_client.records.batch_walking import WalkedBatches
 from tiergate_client.records.defects import RecordDefect
-from tiergate_client.records.header_walking import WalkedHeaders
+
+_logger = logging.getLogger(__name__)
 
 EngineName: TypeAlias = Literal["numba", "numpy"]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -31,7 +33,7 @@ HEADER_SPAN_ROWS: Final = 4
 class Engine(Protocol):
     """Loops over batches and records; arrays are contiguous and of the right size. All may run without the GIL."""
 
-    def walk_headers(self, data: Bytes) -> WalkedHeaders:
+    def walk_batches(self, data: Bytes) -> WalkedBatches:
         """The headers of the batches at the beginning of the data."""
         ...
 
@@ -55,15 +57,25 @@ class Engine(Protocol):
 
 @cache
 def engine(name: EngineName | None = None) -> Engine:
-    """The compiled one where numba can be imported. Loading it for the first time on a machine compiles for seconds."""
+    """The compiled one where numba is there and can work. Its first loading on a machine compiles for seconds."""
     if name == "numba":
         return _numba_engine()
     if name is None:
-        with suppress(ImportError):
-            return _numba_engine()
+        return _fastest_engine()
     from tiergate_client.records.numpy_engine import NumpyEngine  # noqa: PLC0415 - needed where numba is missing only
 
     return NumpyEngine()
+
+
+@cache
+def _fastest_engine() -> Engine:
+    try:
+        return _numba_engine()
+    except ImportError:
+        pass
+    except (RuntimeError, OSError) as error:
+        _logger.warning("Records are decoded without numba, many times slower, since it can not compile: %s", error)
+    return engine("numpy")
 
 
 def _numba_engine() -> Engine:

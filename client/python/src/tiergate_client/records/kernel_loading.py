@@ -15,11 +15,29 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Final
 
+from tiergate_client.records.scratch_cache import loaded_despite_the_cache
+
 _MODULE: Final = "tiergate_client.records._kernels"
+_FRAMING_MODULE: Final = "tiergate_client.records._framing_kernels"
 
 
 def load_kernels() -> Any:
-    """The module `_kernels`. Raises ImportError where numba is missing."""
+    """The module `_kernels`. Raises ImportError where numba is missing, OSError where nothing at all can be written."""
+    return loaded_despite_the_cache(import_kernels)
+
+
+def load_framing_kernels() -> Any:
+    """The module `_framing_kernels`. Raises as `load_kernels` does."""
+    return loaded_despite_the_cache(import_framing_kernels)
+
+
+def import_framing_kernels() -> Any:
+    """As `import_kernels`."""
+    return import_module(_FRAMING_MODULE)
+
+
+def import_kernels() -> Any:
+    """Raises RuntimeError or OSError, too, where numba can keep nothing."""
     found = find_spec(_MODULE)
     if found is None or found.origin is None or Path(found.origin).is_file() or _MODULE in sys.modules:
         return import_module(_MODULE)

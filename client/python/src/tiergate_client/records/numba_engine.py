@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from tiergate_client.batch_layout import HEADER_BYTES
+from tiergate_client.records.batch_walking import WalkedBatches
 from tiergate_client.records.defects import RecordDefect
 from tiergate_client.records.engines import Bytes, Longs
-from tiergate_client.records.header_walking import WalkedHeaders
 from tiergate_client.records.kernel_loading import load_kernels
 
 
@@ -20,12 +20,14 @@ class NumbaEngine:
     def __init__(self) -> None:
         self._kernels = load_kernels()
 
-    def walk_headers(self, data: Bytes) -> WalkedHeaders:
-        count, _, _ = self._kernels.walk_headers(data, np.empty(0, np.int64), np.empty((0, HEADER_BYTES), np.uint8))
+    def walk_batches(self, data: Bytes) -> WalkedBatches:
+        count, _, _ = self._kernels.walk_batches(data, np.empty(0, np.int64), np.empty((0, HEADER_BYTES), np.uint8))
         starts = np.empty(count, np.int64)
         headers = np.empty((count, HEADER_BYTES), np.uint8)
-        _, end, is_sound = self._kernels.walk_headers(data, starts, headers)
-        return WalkedHeaders(starts, headers, end, is_sound)
+        found, end, is_sound = self._kernels.walk_batches(data, starts, headers)
+        if found != count:
+            raise RuntimeError("bytes were changed while they were read: give the decoder memory of its own")
+        return WalkedBatches(starts, headers, end, is_sound)
 
     def index_records(
         self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tiergate_client.records.batch_walking import WalkedBatches, walk_batches
 from tiergate_client.records.defects import MOST_HEADERS, RecordDefect
 from tiergate_client.records.engines import Bytes, Longs
-from tiergate_client.records.header_walking import WalkedHeaders, walk_headers
 from tiergate_client.records.varint_reading import INT_BITS, VarintTooLong, read_bounded_varint, read_varints
 
 _LONG_BITS: Final = 64
@@ -20,8 +20,8 @@ _LONG_BITS: Final = 64
 class NumpyEngine:
     """Implements Engine, at about a tenth of the speed of the compiled one; holds the GIL for much of it."""
 
-    def walk_headers(self, data: Bytes) -> WalkedHeaders:
-        return walk_headers(data)
+    def walk_batches(self, data: Bytes) -> WalkedBatches:
+        return walk_batches(data)
 
     def index_records(
         self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs

@@ -32,7 +32,7 @@ NO_STOP: Final = np.iinfo(np.int64).max
 
 
 class RecordDecoder:
-    """Batches are joined until their records have about `group_bytes`; one of more than twice that is given in steps.
+    """Batches are joined until their records have `group_bytes`, or half more; one of twice that is given in steps.
 
     What is needed beside the columns is thus bounded by the group and the largest batch, however small the records are,
     and so are columns with more headers than MOST_HEADERS, which are given in parts. Memory is used again from call to
@@ -55,7 +55,7 @@ class RecordDecoder:
         self._decompressor = Decompressor(max_bytes_per_batch=max_decompressed_bytes)
         self._group_bytes = group_bytes
         self._spans = np.empty(0, np.int64)
-        self.walk_headers = self._engine.walk_headers
+        self.walk_batches = self._engine.walk_batches
 
     def decode(
         self, scanned: ScannedBatches, *, kept: Mask | None = None, start_offset: int = 0, stop_offset: int = NO_STOP

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from tiergate_client.records.engines import Bytes, Longs
+from tiergate_client.records.kernel_loading import load_framing_kernels
 from tiergate_client.varints import encode_varint
 
 # Tags, lengths and numbers of a record and of a header are shorter.
@@ -129,10 +130,9 @@ class _Headers:
 @cache
 def _framing() -> Any:
     try:
-        from tiergate_client.records._framing_kernels import frame_records as compiled  # noqa: PLC0415 - see engines
-    except ImportError:
+        return load_framing_kernels().frame_records
+    except (ImportError, RuntimeError, OSError):  # `engines.py` has told of it
         return _frame_plainly
-    return compiled
 
 
 def _frame_plainly(  # noqa: PLR0917 - as the compiled one
@@ -147,7 +147,7 @@ def _frame_plainly(  # noqa: PLR0917 - as the compiled one
     out: Any,
     ends: Any,
 ) -> int:
-    """The same where numba is missing."""
+    """The same where numba is missing or can not work."""
     at = 0
     for number in range(numbers.shape[1]):
         offset, timestamp, kind = (int(one) for one in numbers[:, number])

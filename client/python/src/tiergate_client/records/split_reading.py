@@ -51,7 +51,7 @@ def _records(split: ReadSplit, storage: RemoteStorage, decoder: RecordDecoder, c
     committed = ReadCommitted(split.aborted)
     for wanted in split.ranges:
         with _named_defects(wanted):
-            for scanned in batch_chunks(wanted, storage, chunk_bytes=chunk_bytes, walk=decoder.walk_headers):
+            for scanned in batch_chunks(wanted, storage, chunk_bytes=chunk_bytes, walk=decoder.walk_batches):
                 yield from decoder.decode(
                     scanned,
                     kept=committed.kept(scanned),

@@ -1,4 +1,4 @@
-"""Goes from batch to batch through a part of a log and collects their headers, for places without the compiled loop.
+"""Goes from batch to batch through a part of a log and collects their headers; engines have a faster one.
 
 Headers are checked for sense, as far as they can be by themselves. What is wrong with one is said elsewhere.
 """
@@ -16,10 +16,10 @@ from tiergate_client.batch_layout import CODEC_MASK, HEADER_BYTES, LENGTH_AT, LE
 from tiergate_client.records.batch_format import HEADER_DTYPE, Codec
 
 MIN_LENGTH: Final = HEADER_BYTES - LENGTH_ENDS_AT
-_LENGTH_TO_MAGIC: Final = struct.Struct(">i4xb")
+LENGTH_TO_MAGIC: Final = struct.Struct(">i4xb")
 
 
-class WalkedHeaders(NamedTuple):
+class WalkedBatches(NamedTuple):
     """Of the whole batches at the beginning of some bytes, up to the first one that makes no sense or is cut."""
 
     starts: npt.NDArray[np.int64]
@@ -31,22 +31,22 @@ class WalkedHeaders(NamedTuple):
     """Whether what begins at the end may be a batch, or is nothing."""
 
 
-def walk_headers(data: npt.NDArray[np.uint8]) -> WalkedHeaders:
+def walk_batches(data: npt.NDArray[np.uint8]) -> WalkedBatches:
     starts, end, is_sound = _batch_starts(data.data)
     found = np.array(starts, dtype=np.int64)
     headers = sliding_window_view(data, HEADER_BYTES)[found] if starts else np.empty((0, HEADER_BYTES), np.uint8)
     is_bad = _make_no_sense(headers.view(HEADER_DTYPE)[:, 0])
     if not is_bad.any():
-        return WalkedHeaders(found, headers, end, is_sound)
+        return WalkedBatches(found, headers, end, is_sound)
     count = int(is_bad.argmax())
-    return WalkedHeaders(found[:count], headers[:count], starts[count], is_sound=False)
+    return WalkedBatches(found[:count], headers[:count], starts[count], is_sound=False)
 
 
 def _batch_starts(view: memoryview) -> tuple[list[int], int, bool]:
     starts: list[int] = []
     position, end = 0, len(view)
     while position + MAGIC_AT < end:
-        length, magic = _LENGTH_TO_MAGIC.unpack_from(view, position + LENGTH_AT)
+        length, magic = LENGTH_TO_MAGIC.unpack_from(view, position + LENGTH_AT)
         if magic != MAGIC or length < MIN_LENGTH:
             return starts, position, False
         size = length + LENGTH_ENDS_AT

@@ -1,0 +1,66 @@
+"""Nothing that goes wrong while loops are compiled beside a plane concerns the plane."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.waiting import wait_until
+from tiergate_server.kernel_warming import warm_kernels
+
+
+@pytest.fixture
+def interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stands in for Python."""
+    path = tmp_path / "python"
+    monkeypatch.setattr(sys, "executable", str(path))
+    return path
+
+
+def write_script(path: Path, *lines: str) -> None:
+    path.write_text("\n".join(("#!/bin/sh", *lines, "")))
+    path.chmod(0o755)
+
+
+def test_reason_is_logged_when_nothing_was_compiled(interpreter: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_script(interpreter, "echo Traceback >&2", "echo There is no room. >&2", "exit 1")
+    with caplog.at_level(logging.INFO):
+        end = warm_kernels()
+        wait_until(lambda: bool(caplog.messages))
+    assert caplog.messages == ["The first read of records may compile for seconds: There is no room."]
+    end()
+
+
+def test_process_that_can_not_be_started_is_logged(interpreter: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        warm_kernels()()
+    (message,) = caplog.messages
+    assert message.startswith(
+        "The first read of records may compile for seconds, since no process could do so before: "
+    )
+    assert str(interpreter) in message
+
+
+def test_end_does_not_wait_for_what_is_still_compiled_and_is_no_failure(
+    interpreter: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_script(interpreter, f"touch '{tmp_path}/started'", "exec sleep 1000")
+    with caplog.at_level(logging.INFO):
+        end = warm_kernels()
+        wait_until((tmp_path / "started").exists)
+        end()
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("missing", ["numba", "pyarrow"])
+def test_no_process_is_started_where_a_package_is_missing(
+    interpreter: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    assert not interpreter.exists(), "an attempt to start it would be logged"
+    monkeypatch.setitem(sys.modules, missing, None)
+    with caplog.at_level(logging.INFO):
+        warm_kernels()()
+    assert not caplog.messages
