@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from support.gated_proxy import gated_proxy
@@ -18,6 +19,7 @@ from support.spark_commands import kill_when, spark_command
 from support.tiering import tier_segments
 from tiergate_client import Tiergate, connect
 from tiergate_client.errors import TopicNotFound
+from tiergate_client.exit_codes import ExitCode
 from tiergate_client.local_log import PartitionDirectory
 from tiergate_server.kafka_files.sample import write_sample
 from tiergate_spark import register
@@ -166,6 +168,7 @@ def test_committed_records_of_an_s3_store_between_two_limits_become_json(
         ({"partition_by": ("color",)}, "cannot be partitioned by 'color'"),
         ({"format": "delta"}, "delta is no format of plain files"),
         ({"from_offset": 5}, "has 2 partitions"),
+        ({"partitions": (9, 7)}, "nothing of export-refused-partitions-7, export-refused-partitions-9 is tiered"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_before_anything_is_written(
@@ -191,3 +194,33 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(
 def test_unknown_topic_is_told_by_name(spark: SparkSession, planes: Planes, tmp_path: Path) -> None:
     with pytest.raises(TopicNotFound, match="'export-nothing'"):
         export(spark, "export-nothing", str(tmp_path / "export"), options=options_for(planes.target))
+
+
+def test_first_run_that_fails_leaves_the_directory_to_any_other(
+    spark: SparkSession, planes: Planes, tiergate: Tiergate, tmp_path: Path
+) -> None:
+    topic, path = "export-first-fails", str(tmp_path / "export")
+    for directory in two_partitions(tmp_path, topic, segments=1):
+        tier_segments(tiergate, directory)
+    with pytest.raises(AnalysisException):  # of more columns than one
+        export(spark, topic, path, options=options_for(planes.target, format="text"))
+    assert not (tmp_path / "export" / "_tiergate" / "export.json").exists()
+    options = options_for(planes.target, format="csv", include_headers=False)
+    exported = export(spark, topic, path, options=options).records
+    assert spark.read.csv(path).count() == exported == in_the_tier(spark, planes.target, topic).num_rows
+    with pytest.raises(PipelineFailed, match="begun with format csv, not parquet"):
+        export(spark, topic, path, options=options_for(planes.target))
+
+
+def test_plane_that_is_the_wrong_one_or_away_is_told_with_its_option(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "export"
+    with running_planes(tmp_path / "planes") as planes, connect(planes.target) as tiergate:
+        tier_segments(tiergate, write_sample(tmp_path, topic="away", segments=1).directory)
+        segments = planes.segments.address
+        with pytest.raises(PipelineFailed, match=f"{segments} is a segment plane; --target wants the metadata plane"):
+            export(spark, "away", str(path), options=options_for(segments))
+        planes.segments.kill()
+        with pytest.raises(PipelineFailed, match=f"cannot reach the segment plane at {segments}; .*--segments") as told:
+            export(spark, "away", str(path), options=options_for(planes.target))
+    assert told.value.exit_code == ExitCode.OUT_OF_REACH
+    assert not path.exists()

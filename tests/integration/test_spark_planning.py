@@ -90,7 +90,7 @@ def test_topics_are_found_by_name_by_pattern_and_by_partition(tiergate: Tiergate
 
 
 def test_name_that_the_tier_does_not_know_is_an_error(tiergate: Tiergate) -> None:
-    with pytest.raises(TopicNotFound, match="the tier knows no topic 'order'; `tiergate ls` shows what there is"):
+    with pytest.raises(TopicNotFound, match="the tier knows no topic 'order'; `tiergate ls` lists what is there"):
         selected(tiergate, subscribe="orders,order")
 
 
@@ -122,6 +122,20 @@ def test_assigned_partition_without_anything_tiered_is_empty(
     with caplog.at_level(logging.WARNING, "tiergate_spark"):
         assert len(selected(tiergate, assign='{"orders":[0,7,3]}')) == 1
     assert caplog.messages == ["nothing of orders-3, orders-7 is tiered: it is read as empty"]
+
+
+def test_pattern_that_no_topic_matches_is_empty_with_a_warning(
+    tiergate: Tiergate, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "tiergate_spark"):
+        assert selected(tiergate, subscribePattern="order") == []
+        assert len(selected(tiergate, subscribePattern="order.")) == 1
+    assert caplog.messages == ["no topic in the tier matches the subscribePattern 'order': it is read as empty"]
+
+
+def test_offset_of_a_topic_without_finished_segments_is_refused_for_that(target: str) -> None:
+    asked = {"subscribe": "once.more", "startingOffsets": '{"once.more":{"2":5}}'}
+    assert refusal(target, OffsetOutOfRange, **asked).startswith("nothing of once.more-2 (")
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,14 @@ def test_user_who_changed_one_word_is_told_the_other(spark: SparkSession) -> Non
 def test_wrong_schema_and_wrong_topic_fail_before_any_task(reader: Reader) -> None:
     with pytest.raises(PySparkException, match="schema: value is binary, not string; cast it afterwards"):
         reader.read("value STRING").count()
-    with pytest.raises(PySparkException, match="the tier knows no topic 'order'"):
+    with pytest.raises(PySparkException, match="the tier knows no topic 'order'") as caught:
         reader.read(subscribe="order").count()
+    assert "_InactiveRpcError" not in str(caught.value)
     with pytest.raises(PySparkException, match="startingOffsets: a batch read can not start at latest"):
         reader.read(startingOffsets="latest").count()
+
+
+def test_write_is_refused_with_what_writes(reader: Reader, planes: Planes) -> None:
+    writer = reader.read().write.format("tiergate").options(target=planes.target, subscribe="orders").mode("append")
+    with pytest.raises(PySparkException, match="only reads; `tiergate-spark offload` copies segments"):
+        writer.save()

@@ -249,8 +249,16 @@ def running_query(files: Files, options: dict[str, str], directory: Path) -> sub
 @pytest.mark.parametrize("end", [{"endingOffsets": "latest"}, {"endingTimestamp": "1"}])
 def test_end_is_refused_in_one_sentence(spark: SparkSession, planes: Planes, end: dict[str, str]) -> None:
     query = Table(stream(spark, planes.target, subscribe="any", **end))
-    with pytest.raises(StreamingQueryException, match="a stream has no end; leave out endingOffsets"):
+    with pytest.raises(StreamingQueryException, match="a stream has no end; leave out endingOffsets") as caught:
         query.start().awaitTermination()
+    assert "UnboundLocalError" not in str(caught.value)
+
+
+def test_wrong_schema_is_refused_in_one_sentence(spark: SparkSession, planes: Planes) -> None:
+    asked = spark.readStream.format("tiergate").options(target=planes.target, subscribe="any").schema("value STRING")
+    with pytest.raises(StreamingQueryException, match="schema: value is binary, not string; cast it") as caught:
+        Table(asked.load()).run_to_the_end()
+    assert "UnboundLocalError" not in str(caught.value)
 
 
 def test_deleted_range_fails_the_query_in_one_sentence(

@@ -440,3 +440,15 @@ def test_only_what_changed_is_asked_for_again(
     metadata.calls.clear()
     assert watch.look()[topic.name, 0].latest == topic.stop_offset
     assert metadata.calls == ["list_partitions", "list_segments"]
+
+
+def test_pattern_that_no_topic_matches_yet_is_told_once_and_waited_for(
+    topic: GrowingTopic, query: MakeQuery, caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting = query(subscribePattern=topic.name)
+    assert waiting.batch() == []
+    assert waiting.batch() is None
+    topic.tier(1)
+    assert joined(waiting.batches())
+    pattern = repr(topic.name)
+    assert caplog.messages == [f"no topic in the tier matches the subscribePattern {pattern}: it is read as empty"]

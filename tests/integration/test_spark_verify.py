@@ -92,7 +92,8 @@ def test_sound_topic_has_no_findings_and_is_counted_whole(spark: SparkSession, t
     assert summary.is_sound
     assert (summary.partitions, summary.segments, summary.damaged_segments) == (1, len(tier.sound), 0)
     assert summary.batches == len(tier.sound_batches)
-    assert summary.records == sum(batch.record_count for batch in tier.sound_batches)
+    assert summary.records == sum(batch.record_count for batch in tier.sound_batches if not batch.is_control)
+    assert summary.control_records == sum(batch.record_count for batch in tier.sound_batches if batch.is_control)
     rows = {row.segment_id: row for row in verification.segments.collect()}
     for segment in tier.sound:
         row = rows[str(segment.segment_id)]

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.wheels import plain_environment
-from tiergate_spark.shipping import PACKAGES, main, write_package_zip
+from tiergate_spark.shipping import PACKAGES, write_package_zip
+from tiergate_spark.shipping.__main__ import main
 
 _BARE_PYTHON = Path(sys.base_prefix) / "bin" / f"python{sysconfig.get_python_version()}"
 
@@ -57,6 +58,20 @@ def test_zip_is_the_same_each_time(archive: Path, tmp_path: Path, capsys: pytest
     assert main([str(again)]) == 0
     assert capsys.readouterr().out == f"{again}\n"
     assert again.read_bytes() == archive.read_bytes()
+
+
+def test_command_that_cannot_write_tells_it_in_one_sentence(tmp_path: Path) -> None:
+    for words, code, told in (
+        (["--help"], 0, ""),
+        (["a", "b"], 2, "unrecognized arguments: b"),
+        ([str(tmp_path / "no" / "x.zip")], 1, "x.zip cannot be written: no such file or directory; name another place"),
+    ):
+        command = [sys.executable, "-m", "tiergate_spark.shipping", *words]
+        finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert finished.returncode == code
+        assert "Warning" not in finished.stderr
+        assert finished.stderr.rstrip("\n").endswith(told)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_modules_come_compiled_and_the_loops_from_the_cache_of_the_node(archive: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 
 from tiergate_client import OffsetRange, Record, RecordHeader, RecordTimestampType, TopicId, TopicIdPartition
+from tiergate_client.errors import OffsetOutOfRange
 from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage
 from tiergate_client.records.columns import ALL_COLUMNS
 from tiergate_client.records.history import load_history
@@ -28,6 +29,8 @@ def records_of(split: ReadSplit, storage: RemoteStorage) -> Iterator[Record]:
 
 class InProcessStream:
     def __init__(self, plan: PartitionPlan, storage: RemoteStorage, max_records: int | None) -> None:
+        self.next_offset = plan.start_offset
+        self.stop_offset = plan.stop_offset
         self.missing = tuple(OffsetRange(*hole) for hole in plan.holes)
         self._plan = plan
         self._storage = storage
@@ -40,7 +43,10 @@ class InProcessStream:
                 if given == self._max_records:
                     return
                 given += 1
+                self.next_offset = record.offset + 1
                 yield record
+        if given != self._max_records:
+            self.next_offset = self.stop_offset
 
 
 class InProcessRecords:
@@ -71,12 +77,16 @@ class InProcessRecords:
             found = find_offset_by_time(history, self._storage, time_ms)
             return history.stop_offset if found is None else found.offset
 
-        plan = plan_history(
-            history,
-            self._storage,
-            start_offset=start_offset if start_time_ms is None else by_time(start_time_ms),
-            stop_offset=stop_offset if stop_time_ms is None else by_time(stop_time_ms),
-            isolation=IsolationLevel(isolation),
-            fail_on_data_loss=not skip_missing,
-        )
+        try:
+            plan = plan_history(
+                history,
+                self._storage,
+                start_offset=start_offset if start_time_ms is None else by_time(start_time_ms),
+                stop_offset=stop_offset if stop_time_ms is None else by_time(stop_time_ms),
+                isolation=IsolationLevel(isolation),
+                fail_on_data_loss=not skip_missing,
+            )
+        except OffsetOutOfRange as error:  # in the words of the wire, which the service puts it in
+            message = error.message.replace("fail_on_data_loss=False", "skip_missing")
+            raise OffsetOutOfRange(message, details=error.details) from error
         return nullcontext(InProcessStream(plan, self._storage, max_records))

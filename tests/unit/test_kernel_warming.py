@@ -10,6 +10,7 @@ import pytest
 
 from support.waiting import wait_until
 from tiergate_server.kernel_warming import warm_kernels
+from tiergate_server.worker import Worker
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def write_script(path: Path, *lines: str) -> None:
 def test_reason_is_logged_when_nothing_was_compiled(interpreter: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_script(interpreter, "echo Traceback >&2", "echo There is no room. >&2", "exit 1")
     with caplog.at_level(logging.INFO):
-        end = warm_kernels()
+        end = warm_kernels(None)
         wait_until(lambda: bool(caplog.messages))
     assert caplog.messages == ["The first read of records may compile for seconds: There is no room."]
     end()
@@ -36,7 +37,7 @@ def test_reason_is_logged_when_nothing_was_compiled(interpreter: Path, caplog: p
 
 def test_process_that_can_not_be_started_is_logged(interpreter: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        warm_kernels()()
+        warm_kernels(None)()
     (message,) = caplog.messages
     assert message.startswith(
         "The first read of records may compile for seconds, since no process could do so before: "
@@ -49,7 +50,7 @@ def test_end_does_not_wait_for_what_is_still_compiled_and_is_no_failure(
 ) -> None:
     write_script(interpreter, f"touch '{tmp_path}/started'", "exec sleep 1000")
     with caplog.at_level(logging.INFO):
-        end = warm_kernels()
+        end = warm_kernels(None)
         wait_until((tmp_path / "started").exists)
         end()
     assert not caplog.messages
@@ -62,5 +63,25 @@ def test_no_process_is_started_where_a_package_is_missing(
     assert not interpreter.exists(), "an attempt to start it would be logged"
     monkeypatch.setitem(sys.modules, missing, None)
     with caplog.at_level(logging.INFO):
-        warm_kernels()()
+        warm_kernels(None)()
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("number", [None, 1], ids=["only", "first"])
+def test_process_is_started_by_the_only_process_or_the_first_worker(
+    interpreter: Path, tmp_path: Path, number: int | None
+) -> None:
+    write_script(interpreter, f"touch '{tmp_path}/started'")
+    end = warm_kernels(None if number is None else Worker(number, 3, tmp_path))
+    wait_until((tmp_path / "started").exists)
+    end()
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_no_process_is_started_by_further_workers(
+    interpreter: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    assert not interpreter.exists(), "an attempt to start it would be logged"
+    with caplog.at_level(logging.INFO):
+        warm_kernels(Worker(number, 3, tmp_path))()
     assert not caplog.messages

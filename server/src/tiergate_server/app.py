@@ -41,21 +41,15 @@ from tiergate_server.grpc_servers import (
     server_options,
 )
 from tiergate_server.kernel_warming import warm_kernels
-from tiergate_server.metadata.assignment import parse_assignment, parse_skip
 from tiergate_server.metadata.event_log import EventLogRefused, MetadataEventLog
 from tiergate_server.metadata.manager_slot import ManagerSlot
-from tiergate_server.metadata.replica_life import ReplicaLife, ReplicaSettings
-from tiergate_server.metadata.snapshot_store import SnapshotStore
-from tiergate_server.metadata.store_binding import OpenStore, StoreBinding
+from tiergate_server.metadata.replica_life import ReplicaLife
+from tiergate_server.metadata.store_binding import StoreBinding
 from tiergate_server.metrics import CacheMetrics, RpcMetrics, SegmentsMetrics, describe_process, serve_metrics
 from tiergate_server.metrics.replica_collector import ReplicaCollector
 from tiergate_server.metrics.workers import count_as_worker, forget_counts
-from tiergate_server.object_stores import (
-    open_directory,
-    open_existing_store,
-    open_object_store,
-    open_object_stores,
-)
+from tiergate_server.object_stores import open_object_stores
+from tiergate_server.replica_settings import replica_settings, stores_to_bind
 from tiergate_server.rpc.admin_service import AdminService
 from tiergate_server.rpc.async_guard import AsyncGuard
 from tiergate_server.rpc.calls import CallLimits, ConcurrencyLimit
@@ -83,10 +77,6 @@ OnReady = Callable[[dict[str, str]], None]
 
 # Threads beyond all limits together: for refusing further calls.
 _SPARE_THREADS = 8
-# Snapshots are saved and read one at a time.
-_SNAPSHOT_THREADS = 2
-# Markers are looked at one after the other.
-_MARKER_THREADS = 1
 
 
 def run_plane(
@@ -119,8 +109,8 @@ async def _run_metadata(config: Config, on_ready: OnReady, lifeline_fd: int | No
 
     with ExitStack() as resources:
         slot = ManagerSlot()
-        life = ReplicaLife(partial(_open_event_log, config), slot, _replica_settings(config))
-        binding = StoreBinding(_stores_to_bind(config), lambda: life.served_log)
+        life = ReplicaLife(partial(_open_event_log, config), slot, replica_settings(config))
+        binding = StoreBinding(stores_to_bind(config), lambda: life.served_log)
         registry = CollectorRegistry()
         registry.register(ReplicaCollector(lambda: life.follower))
         calls = ConcurrencyLimit("concurrent_calls", config.metadata.limits.concurrent_calls)
@@ -160,40 +150,6 @@ async def _tell_ready(slot: ManagerSlot, on_ready: OnReady, address: str, metric
     # What was replayed or restored is no garbage: with a million segments, each full collection took 60 ms to see it.
     gc.freeze()
     on_ready({"plane": "metadata", "address": address, "metrics": metrics_address})
-
-
-def _replica_settings(config: Config) -> ReplicaSettings:
-    settings = config.metadata
-    directory = config.snapshot_directory
-    # Beside the segments, if those are not on this machine either: so a new pod on an empty disk has one.
-    is_mirrored = directory is not None and config.default_store.directory is None
-    return ReplicaSettings(
-        custom_metadata_bytes=settings.limits.custom_metadata_bytes,
-        history_events=settings.limits.watch_history,
-        only_follows=settings.mode == "follow",
-        assignment=parse_assignment(settings.assignment) if settings.assignment else None,
-        skip=parse_skip(settings.skip),
-        snapshots=None
-        if directory is None
-        else SnapshotStore(open_directory(directory, setting="metadata.snapshot.directory"), prefix=""),
-        snapshot_mirror=SnapshotStore(
-            open_object_store(config, config.default_store, threads=_SNAPSHOT_THREADS, check=False)
-        )
-        if is_mirrored
-        else None,
-        snapshots_place=f"{directory}/",
-        snapshot_interval_s=settings.snapshot.interval,
-    )
-
-
-def _stores_to_bind(config: Config) -> dict[str, OpenStore]:
-    """None where the log is not this service's own, or is forgotten when the plane stops."""
-    if config.metadata.mode != "own" or config.metadata.log == "memory:":
-        return {}
-    return {
-        name: partial(open_existing_store, config, place, threads=_MARKER_THREADS)
-        for name, place in config.stores.items()
-    }
 
 
 def _metadata_server(
@@ -263,8 +219,7 @@ def _run_segments(config: Config, on_ready: OnReady, lifeline_fd: int | None, wo
         metrics_address = _start_metrics(resources, registry, config.segments.metrics, plane="segments")
         server.start()
         on_ready({"plane": "segments", "address": str(address), "metrics": metrics_address})
-        if worker is None or worker.number == 1:  # the others find what this one has compiled
-            resources.callback(warm_kernels())
+        resources.callback(warm_kernels(worker))
         stop.wait()
         _logger.info("draining the segment plane")
         health_service.enter_graceful_shutdown()

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 
+from tiergate_server.worker import Worker
+
 _logger = logging.getLogger(__name__)
 
 _NEEDED = ("numba", "numpy", "pyarrow")
@@ -23,9 +25,12 @@ _COMMAND = ("-P", "-m", "tiergate_client.records.compile_kernels", "--until-stdi
 _LOWEST_PRIORITY = 19
 
 
-def warm_kernels() -> Callable[[], None]:
-    """Returns at once, and never fails. What it returns ends the process, which also ends if the plane is killed."""
-    if not all(map(find_spec, _NEEDED)):
+def warm_kernels(worker: Worker | None) -> Callable[[], None]:
+    """Returns at once, and never fails. What it returns ends the process, which also ends if the plane is killed.
+
+    Of several workers the first one does so: the others find what it has compiled.
+    """
+    if (worker is not None and worker.number != 1) or not all(map(find_spec, _NEEDED)):
         return lambda: None
     try:
         process = subprocess.Popen(

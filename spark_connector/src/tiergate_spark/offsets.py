@@ -22,6 +22,7 @@ _OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMES_EXAMPLE: Final = '{"topicA":{"0":1700000000000}}'
 _PARTITIONS_EXAMPLE: Final = '{"topicA":[0,1],"topicB":[2]}'
 _MAX_LONG: Final = 2**63 - 1
+_MIN_LONG: Final = -(2**63)
 _MAX_PARTITION: Final = 2**31 - 1
 
 
@@ -74,12 +75,24 @@ def parse_offsets(option: str, text: str) -> OffsetLimit:
         case "latest":
             return LatestOffsets()
     expected = f"expected earliest, latest or JSON such as {_OFFSETS_EXAMPLE}"
-    return GivenOffsets(_numbers(option, text, expected=expected, minimum=EARLIEST))
+    offsets = _numbers(option, text, expected=expected, minimum=_MIN_LONG)
+    for place, offset in offsets.items():
+        if offset < EARLIEST:
+            raise InvalidField.of(
+                option,
+                f"{offset} for {partition_name(place)} is no offset; of negative numbers only -2 (earliest) and -1 "
+                "(latest) are allowed",
+            )
+    return GivenOffsets(offsets)
 
 
 def parse_times(option: str, text: str) -> GivenTimes:
     """JSON as in `startingOffsetsByTimestamp`."""
-    return GivenTimes(_numbers(option, text, expected=f"expected JSON such as {_TIMES_EXAMPLE}", minimum=0))
+    return GivenTimes(
+        _numbers(
+            option, text, expected=f"expected JSON such as {_TIMES_EXAMPLE}, in milliseconds since the epoch", minimum=0
+        )
+    )
 
 
 def parse_log_starts(option: str, text: str) -> int | PartitionNumbers:
@@ -147,8 +160,8 @@ def _number(option: str, text: str, number: Any, *, expected: str, minimum: int,
 def _json_object(option: str, text: str, expected: str) -> dict[str, Any]:
     try:
         parsed = json.loads(text, object_pairs_hook=_without_repetition)
-    except ValueError as error:
-        raise _wrong(option, text, expected) from error
+    except ValueError:
+        raise _wrong(option, text, expected) from None
     if not isinstance(parsed, dict):
         raise _wrong(option, text, expected)
     return parsed

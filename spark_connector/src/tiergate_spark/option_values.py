@@ -11,6 +11,9 @@ Choice = TypeVar("Choice", bound=str)
 
 _MAX_LONG: Final = 2**63 - 1
 _SIZE: Final = re.compile(r"([0-9]{1,19}) ?([kmg]?)i?b?", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_HIGHEST_PORT: Final = 65535
+_GRPC_SCHEMES: Final = ("dns:", "ipv4:", "ipv6:", "unix:", "xds:")
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -20,6 +23,27 @@ def parse_number(option: str, text: str, *, minimum: int, maximum: int = _MAX_LO
         bounds = f"from {minimum} on" if maximum == _MAX_LONG else f"from {minimum} to {maximum}"
         raise InvalidField.of(option, f"{text!r} is not a whole number {bounds}")
     return int(stripped)
+
+
+def parse_time(option: str, text: str) -> int:
+    """Milliseconds since the epoch."""
+    try:
+        return parse_number(option, text, minimum=0)
+    except InvalidField as refusal:
+        raise InvalidField(
+            f"{refusal.message}: give milliseconds since the epoch, such as 1700000000000", details=refusal.details
+        ) from None
+
+
+def parse_address(option: str, text: str) -> str:
+    """Of a plane: host:port, or a gRPC target with a scheme."""
+    address = text.strip()
+    match = _ADDRESS.fullmatch(address)
+    if not address.startswith(_GRPC_SCHEMES) and (match is None or not 1 <= int(match[1]) <= _HIGHEST_PORT):
+        scheme, separator, _ = address.partition("://")
+        hint = f"; leave out {scheme}://" if separator else ""
+        raise InvalidField.of(option, f"{text!r} is not host:port, such as 127.0.0.1:7400{hint}")
+    return address
 
 
 def parse_size(option: str, text: str) -> int:
@@ -61,5 +85,5 @@ def parse_pattern(option: str, text: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise InvalidField.of(option, f"{text!r} is not a regular expression: {error}") from error
+        raise InvalidField.of(option, f"{text!r} is not a regular expression: {error}") from None
     return pattern

@@ -20,7 +20,15 @@ from tiergate_spark.offsets import (
     parse_times,
 )
 from tiergate_spark.option_names import BOOTSTRAP_SERVERS, ISOLATION_LEVEL, known_options
-from tiergate_spark.option_values import Choice, parse_boolean, parse_choice, parse_number, parse_size
+from tiergate_spark.option_values import (
+    Choice,
+    parse_address,
+    parse_boolean,
+    parse_choice,
+    parse_number,
+    parse_size,
+    parse_time,
+)
 from tiergate_spark.topic_selection import TopicSelection, parse_topic_ids, parse_topics
 
 Access: TypeAlias = Literal["service", "direct", "auto"]
@@ -80,7 +88,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         ending=_limit(known, "ending"),
         starting_without_match=_choice(known, "startingOffsetsByTimestampStrategy", _NO_MATCH, "error"),
         log_starts=parse_log_starts("logStartOffset", known["logStartOffset"]) if "logStartOffset" in known else None,
-        min_timestamp_ms=_number(known, "minTimestamp", minimum=0),
+        min_timestamp_ms=parse_time("minTimestamp", known["minTimestamp"]) if "minTimestamp" in known else None,
         min_partitions=_number(known, "minPartitions", minimum=1, maximum=_MAX_INT),
         max_records_per_partition=_number(known, "maxRecordsPerPartition", minimum=1),
         max_offsets_per_trigger=_number(known, "maxOffsetsPerTrigger", minimum=1),
@@ -95,19 +103,23 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
 
 
 def _service(known: Mapping[str, str], ignored: list[str]) -> Service:
-    target = known.get("target", "").strip()
+    target, segments = known.get("target", "").strip(), known.get("segments", "").strip()
     if not target:
         instead = " instead of kafka.bootstrap.servers" if BOOTSTRAP_SERVERS in map(str.lower, ignored) else ""
         raise InvalidField.of("target", f"give the address of Tiergate's metadata plane, such as host:7400{instead}")
     access = _choice(known, "access", _ACCESS, "auto")
-    return Service(target=target, segments=known.get("segments", "").strip() or None, access=access)
+    return Service(
+        target=parse_address("target", target),
+        segments=parse_address("segments", segments) if segments else None,
+        access=access,
+    )
 
 
 def _limit(known: Mapping[str, str], edge: Literal["starting", "ending"]) -> OffsetLimit | None:
     """Of several that are given, the one that Spark's Kafka source prefers."""
     time_for_all, times, offsets = f"{edge}Timestamp", f"{edge}OffsetsByTimestamp", f"{edge}Offsets"
     if time_for_all in known:
-        return TimeForAll(parse_number(time_for_all, known[time_for_all], minimum=0))
+        return TimeForAll(parse_time(time_for_all, known[time_for_all]))
     if times in known:
         return parse_times(times, known[times])
     return parse_offsets(offsets, known[offsets]) if offsets in known else None

@@ -16,10 +16,12 @@ _log = logging.getLogger("tiergate_spark")
 
 
 def selected_partitions(metadata: RemoteLogMetadata, options: SourceOptions) -> dict[TopicPartition, TopicIdPartition]:
-    """As selected_summaries; tells of what is assigned and not there."""
+    """As selected_summaries; tells of what is asked for and not there."""
     chosen = {place: summary.partition for place, summary in selected_summaries(metadata, options).items()}
     if isinstance(options.topics, Assign):
         tell_untiered(options.topics.partitions - chosen.keys())
+    if isinstance(options.topics, SubscribePattern) and not chosen:
+        tell_unmatched(options.topics)
     return chosen
 
 
@@ -31,12 +33,12 @@ def selected_summaries(metadata: RemoteLogMetadata, options: SourceOptions) -> d
     """
     match options.topics:
         case Subscribe(names):
-            found = [one for name in names for one in _partitions_of(metadata, name)]
+            found = [one for name in names for one in partitions_of(metadata, name)]
         case SubscribePattern() as pattern:
             found = [one for one in metadata.list_partitions() if pattern.matches(one.partition.topic)]
         case Assign(wanted):
             names = tuple(sorted({topic for topic, _ in wanted}))
-            found = [one for name in names for one in _partitions_of(metadata, name)]
+            found = [one for name in names for one in partitions_of(metadata, name)]
     chosen = _one_id_per_name(found, options.topic_ids)
     if isinstance(options.topics, Assign):
         chosen = {place: one for place, one in chosen.items() if place in options.topics.partitions}
@@ -49,13 +51,19 @@ def tell_untiered(places: Collection[TopicPartition]) -> None:
         _log.warning("nothing of %s is tiered: it is read as empty", partition_names(places))
 
 
-def _partitions_of(metadata: RemoteLogMetadata, name: str) -> list[PartitionSummary]:
+def tell_unmatched(selection: SubscribePattern) -> None:
+    """A pattern that no topic matches is more often a mistake than meant; a stream waits for one."""
+    _log.warning("no topic in the tier matches the subscribePattern %r: it is read as empty", selection.pattern)
+
+
+def partitions_of(metadata: RemoteLogMetadata, name: str) -> list[PartitionSummary]:
+    """Raises TopicNotFound, in words for whoever typed the name."""
     try:
         return list(metadata.list_partitions(topic=name))
     except TopicNotFound as error:
         raise TopicNotFound(
-            f"the tier knows no topic {name!r}; `tiergate ls` shows what there is", details=error.details
-        ) from error
+            f"the tier knows no topic {name!r}; `tiergate ls` lists what is there", details=error.details
+        ) from None
 
 
 def _one_id_per_name(

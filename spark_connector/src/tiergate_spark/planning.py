@@ -17,6 +17,7 @@ from tiergate_client.records.read_bounds import AskedOffsets, ReadBounds
 from tiergate_client.records.read_plan import IsolationLevel, PartitionPlan, plan_history
 from tiergate_client.values import TopicIdPartition
 from tiergate_spark.bounds import Bounds, Interval
+from tiergate_spark.driver_calls import answered
 from tiergate_spark.input_split import InputSplit
 from tiergate_spark.options import Service, SourceOptions
 from tiergate_spark.partitions import selected_partitions
@@ -34,11 +35,15 @@ def plan_batch(options: SourceOptions, columns: tuple[Column, ...], *, bounds: B
     """The tasks of a batch read, by partition and offset."""
     service = options.service
     with connect(service.target, segments=service.segments, access=service.access) as client:
-        places = selected_partitions(client.metadata, options)
-        check_named_partitions(set(places), options)
-        partitions = [partition for place, partition in places.items() if bounds.allow(place)]
-        plans = plan_partitions(client, partitions, options=options, bounds=bounds)
-        return input_splits(plans, service=located(client, service), columns=columns, options=options)
+
+        def ask() -> list[InputSplit]:
+            places = selected_partitions(client.metadata, options)
+            check_named_partitions(set(places), options)
+            partitions = [partition for place, partition in places.items() if bounds.allow(place)]
+            plans = plan_partitions(client, partitions, options=options, bounds=bounds)
+            return input_splits(plans, service=located(client, service), columns=columns, options=options)
+
+        return answered(ask, client=client, service=service)
 
 
 def plan_partitions(
@@ -114,7 +119,7 @@ class PartitionRead:
         try:
             bounds = ReadBounds.of(asked, history, fail_on_data_loss=is_loss_an_error)
         except OffsetOutOfRange as error:
-            raise _in_words_of_spark(error) from error
+            raise _in_words_of_spark(error) from None
         if is_loss_an_error and history.holes(bounds.start, history.stop_offset):
             self._planned(start, stop, _UNDIVIDED)  # it depends on the isolation level whether a hole matters
         return bounds
@@ -135,7 +140,7 @@ class PartitionRead:
                 fail_on_data_loss=self._options.fail_on_data_loss,
             )
         except OffsetOutOfRange as error:
-            raise _in_words_of_spark(error) from error
+            raise _in_words_of_spark(error) from None
 
 
 def _in_words_of_spark(error: OffsetOutOfRange) -> OffsetOutOfRange:

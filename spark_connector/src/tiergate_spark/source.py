@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from typing import NoReturn
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from tiergate_client.errors import InvalidField, NotOffered
 from tiergate_spark.batch_reader import batch_reader
 from tiergate_spark.batch_rules import check_batch_options
 from tiergate_spark.options import parse_options
@@ -35,8 +37,23 @@ class TiergateDataSource(DataSource):
         return batch_reader(self._parsed, columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - named by Spark
-        check_stream_options(self._parsed)
-        return StreamReader(self._parsed, columns_of(schema))
+        try:
+            check_stream_options(self._parsed)
+            return StreamReader(self._parsed, columns_of(schema))
+        except InvalidField as refusal:
+            return StreamReader(self._parsed, (), refusal=refusal)
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002
+        raise _read_only()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, N802
+        raise _read_only()
+
+
+def _read_only() -> NotOffered:
+    return NotOffered(
+        'format("tiergate") only reads; `tiergate-spark offload` copies segments of brokers into the tier'
+    )
 
 
 def register(spark: SparkSession) -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import TypeVar
 
 from tiergate_client import connect
 from tiergate_spark.admission import admitted_stops, available_stops
 from tiergate_spark.data_loss import DataLoss
+from tiergate_spark.driver_calls import answered
 from tiergate_spark.input_split import InputSplit
 from tiergate_spark.offsets import PartitionNumbers, TopicPartition, named_offsets
 from tiergate_spark.options import Service, SourceOptions
-from tiergate_spark.partitions import tell_untiered
+from tiergate_spark.partitions import tell_unmatched, tell_untiered
 from tiergate_spark.planning import input_splits, located
 from tiergate_spark.schema import Column
 from tiergate_spark.stream_planning import has_offsets, plan_between
 from tiergate_spark.stream_start import StreamStart, stream_start
 from tiergate_spark.tier_watch import TieredPartition, TierWatch
-from tiergate_spark.topic_selection import Assign
+from tiergate_spark.topic_selection import Assign, SubscribePattern
+
+Answer = TypeVar("Answer")
 
 
 class StreamDriver:
@@ -31,6 +35,7 @@ class StreamDriver:
         self._watch = TierWatch(self._client, options)
         self._loss = DataLoss(is_error=options.fail_on_data_loss)
         self._told_untiered: frozenset[TopicPartition] = frozenset()
+        self._has_told_unmatched = False
         self._start: StreamStart | None = None
         self._is_before_first_batch = False
         self._frozen: Mapping[TopicPartition, TieredPartition] | None = None
@@ -44,7 +49,10 @@ class StreamDriver:
     def start(self) -> PartitionNumbers:
         """Where a query without a finished batch begins; the same however often Spark asks."""
         if self._start is None:
-            self._start = stream_start(self._tier(), self._client.storage, self._options, loss=self._loss)
+            tier = self._tier()
+            self._start = self._answered(
+                lambda: stream_start(tier, self._client.storage, self._options, loss=self._loss)
+            )
             self._is_before_first_batch = True
         return self._start.offsets
 
@@ -71,14 +79,12 @@ class StreamDriver:
         self._is_before_first_batch = False
         if not has_offsets(starts, stops):
             return []
-        plans = plan_between(
-            starts,
-            stops,
-            client=self._client,
-            options=self._options,
-            loss=self._loss,
-        )
-        return input_splits(plans, service=self._service, columns=self._columns, options=self._options)
+
+        def ask() -> list[InputSplit]:
+            plans = plan_between(starts, stops, client=self._client, options=self._options, loss=self._loss)
+            return input_splits(plans, service=self._service, columns=self._columns, options=self._options)
+
+        return self._answered(ask)
 
     def close(self) -> None:
         self._client.close()
@@ -91,9 +97,15 @@ class StreamDriver:
         return self._look() if self._frozen is None else self._frozen
 
     def _look(self) -> Mapping[TopicPartition, TieredPartition]:
-        tier = self._watch.look()
+        tier = self._answered(self._watch.look)
         if isinstance(self._options.topics, Assign):
             untiered = self._options.topics.partitions - tier.keys()
             tell_untiered(untiered - self._told_untiered)  # at every trigger it would be the same again
             self._told_untiered |= untiered
+        if isinstance(self._options.topics, SubscribePattern) and not tier and not self._has_told_unmatched:
+            tell_unmatched(self._options.topics)
+            self._has_told_unmatched = True
         return tier
+
+    def _answered(self, ask: Callable[[], Answer]) -> Answer:
+        return answered(ask, client=self._client, service=self._options.service)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from tiergate_client.errors import InvalidField
 from tiergate_spark.options import SourceOptions
 from tiergate_spark.prompt_acknowledgement import PromptlyAcknowledged
 from tiergate_spark.schema import Column
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
 class StreamReader(PromptlyAcknowledged, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Sent to executors before it is used: the heavier modules are imported, and a connection made, on first use.
 
-    Names of methods are Spark's.
+    A `refusal` is raised on first use too: Spark hides one that comes before behind an error of its own. Names of
+    methods are Spark's.
     """
 
-    def __init__(self, options: SourceOptions, columns: tuple[Column, ...]) -> None:
+    def __init__(
+        self, options: SourceOptions, columns: tuple[Column, ...], *, refusal: InvalidField | None = None
+    ) -> None:
         self._options = options
         self._columns = columns
+        self._refusal = refusal
         self._driver_once_used: StreamDriver | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -61,6 +66,8 @@ class StreamReader(PromptlyAcknowledged, DataSourceStreamReader, SupportsTrigger
 
     @property
     def _driver(self) -> StreamDriver:
+        if self._refusal is not None:
+            raise self._refusal
         if self._driver_once_used is None:
             from tiergate_spark.stream_driver import StreamDriver  # noqa: PLC0415 - see the class
 

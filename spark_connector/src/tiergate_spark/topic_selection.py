@@ -77,8 +77,8 @@ def parse_topic_ids(known: Mapping[str, str]) -> Mapping[str, str] | str | None:
         return text
     try:
         ids = json.loads(text)
-    except ValueError as error:
-        raise _wrong_ids(text) from error
+    except ValueError:
+        raise _wrong_ids(text) from None
     if not all(isinstance(name, str) for name in ids.values()):
         raise _wrong_ids(text)
     for one in ids.values():
@@ -90,7 +90,7 @@ def _check_id(text: str) -> None:
     try:
         TopicId.from_text(text)
     except InvalidField as refusal:
-        raise InvalidField.of("topicId", refusal.message.removeprefix("id: ")) from refusal
+        raise InvalidField.of("topicId", refusal.message.removeprefix("id: ")) from None
 
 
 def _wrong_ids(text: str) -> InvalidField:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from tiergate_client.errors import TiergateError
 from tiergate_client.record_conversions import split_from_bytes
 from tiergate_client.records.split_reading import read_split
 from tiergate_spark.input_split import InputSplit
@@ -25,9 +26,12 @@ def read_input_split(task: InputSplit) -> Iterator[Any]:
         min_timestamp_ms=task.min_timestamp_ms,
     )
     client = worker_client(task.service)
-    for batch in read_split(split, client.storage, columns=rows.decoded_columns):
-        _settle()
-        yield rows.of(batch)
+    try:
+        for batch in read_split(split, client.storage, columns=rows.decoded_columns):
+            _settle()
+            yield rows.of(batch)
+    except TiergateError as error:
+        raise error from None  # Spark would print the calls behind it, above the sentence
 
 
 @cache

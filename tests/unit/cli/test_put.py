@@ -326,7 +326,7 @@ def test_put_copies_nothing_when_one_of_the_directories_is_none(
     cli: Cli, tiergate: InProcessTiergate, sample: SamplePartition, tmp_path: Path
 ) -> None:
     result = cli("put", str(sample.directory), str(tmp_path / "missing-0"))
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert "missing-0 is no directory" in result.stderr
     assert states(tiergate, sample.partition) == []
 

@@ -12,6 +12,7 @@ from unit.cli.conftest import Cli, Result
 from support.in_process_tiergate import InProcessTiergate
 from support.made_segments import tier_batches
 from support.record_batches import MadeBatch, MadeRecord
+from support.segments import make_metadata
 from tiergate_client.ids import TopicId
 from tiergate_client.values import PartitionDeleteState, RemotePartitionDeleteMetadata
 from tiergate_server.cli.moments import parse_moment
@@ -89,8 +90,18 @@ class TestOfTwoPartitions:
             (("--to-offset", "1", "--to-time", "5"), "give one of them"),
             (("--from-time", "yesterday"), "'yesterday' is no time: write it like"),
             (("--from-time", "1969-01-01"), "is before 1970"),
-            (("--isolation", "none"), "is not one of"),
+            (("--isolation", "none"), "'--isolation': 'none' is not one of 'read_uncommitted', 'read_committed';"),
+            (("-o", "jsn"), "'--output' / '-o': 'jsn' is not one of 'human', 'json';"),
             (("-p", "0", "--from-offset", "5"), "can be read from offset 10 up to 13, not at 5"),
+            (("-p", "0", "--from-offset", "99"), "or accept the loss of data (--skip-missing)"),
+            (
+                ("-p", "0", "--from-offset", "12", "--to-offset", "11"),
+                "--from-offset and --to-offset: 11 is below 12, so that nothing lies between them: exchange them",
+            ),
+            (
+                ("--from-time", "2023-11-15", "--to-time", "2023-11-14"),
+                "--from-time and --to-time: 2023-11-14 is before 2023-11-15, so that nothing lies between them",
+            ),
         ],
         ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
     )
@@ -98,6 +109,37 @@ class TestOfTwoPartitions:
         result = cli("records", "shop", *arguments)
         assert (result.exit_code, result.stdout) == (2, "")
         assert sentence in result.stderr
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            ((), "6 records"),
+            (("-p", "1", "--limit", "1"), "1 record, and there may be more: --limit N shows up to N"),
+            (("-p", "1", "--limit", "3"), "3 records"),
+            (("--limit", "3"), "3 records, and there may be more: --limit N shows up to N"),
+            (("--limit", "6"), "6 records"),
+            (("--from-time", "2030-01-01"), "no records of shop were found; `tiergate ls shop` lists what is tiered"),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    )
+    def test_people_are_told_how_many_there_were_and_how_to_get_more(
+        self, cli: Cli, arguments: tuple[str, ...], told: str
+    ) -> None:
+        assert cli("records", "shop", *arguments).stderr == f"{told}\n"
+        assert cli("records", "shop", *arguments, "-o", "json").stderr == ""
+
+    def test_start_behind_the_end_is_told_when_missing_offsets_are_passed(self, cli: Cli) -> None:
+        arguments = ("records", "shop", "-p", "0", "--from-offset", "99", "--skip-missing")
+        told = "partition 0 ends before offset 13, and holds nothing from 99 on"
+        result = cli(*arguments)
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert result.stderr.splitlines()[0] == f"tiergate: {told}"
+        result = cli(*arguments, "-o", "json")
+        assert (result.exit_code, result.stdout, json.loads(result.stderr)) == (0, "", {"warning": told})
+
+    def test_offsets_behind_the_end_are_told_once_when_they_are_passed(self, cli: Cli) -> None:
+        result = cli("records", "shop", "-p", "0", "--from-offset", "99", "--to-offset", "105", "--skip-missing")
+        assert result.stderr.splitlines()[:-1] == ["tiergate: partition 0 misses the offsets 99 to 104"]
 
     def test_unknown_partition_is_not_found(self, cli: Cli) -> None:
         assert cli("records", "shop", "-p", "7").exit_code == 3
@@ -127,8 +169,17 @@ def test_missing_offsets_are_passed_when_that_is_wanted(cli: Cli, tiergate: InPr
     assert result.exit_code == 2
     assert "3 to 9" in result.stderr
     result = cli("records", "holes", "--skip-missing")
-    assert result.stderr == "tiergate: partition 0 misses the offsets 3 to 9\n"
+    assert result.stderr == "tiergate: partition 0 misses the offsets 3 to 9\n6 records\n"
     assert len(result.stdout.splitlines()) == 6
+
+
+def test_people_are_told_that_nothing_is_there_when_no_segment_is_finished(
+    cli: Cli, tiergate: InProcessTiergate
+) -> None:
+    tiergate.metadata.add_segment(make_metadata(topic="begun", topic_id=TopicId.random()))
+    result = cli("records", "begun")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "no records of begun were found; `tiergate ls begun` lists what is tiered\n"
 
 
 def test_people_are_shown_a_few_and_programs_all(cli: Cli, tiergate: InProcessTiergate) -> None:

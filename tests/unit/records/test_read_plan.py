@@ -76,6 +76,13 @@ def test_offset_outside_of_the_tier_is_refused_with_its_bounds(asked: dict[str, 
     assert str(next(offset for offset in asked.values() if not 4 <= offset <= 20)) in refused.value.message
 
 
+def test_offset_of_an_empty_history_is_refused_for_that() -> None:
+    with pytest.raises(
+        OffsetOutOfRange, match=r"^nothing of .* is tiered, also not at 5: ask for no offset, or accept"
+    ):
+        planned(TierInMemory([]), start_offset=5)
+
+
 def test_what_lies_outside_of_the_tier_is_told_where_loss_is_accepted() -> None:
     tier = tier_of(4, first_segment=1)
     plan = planned(tier, start_offset=1, stop_offset=30, fail_on_data_loss=False)

@@ -58,7 +58,6 @@ def test_words_are_taken_in_any_case(text: str, limit: object) -> None:
         '{"a":{"0":5.0}}',
         '{"a":{"0":true}}',
         '{"a":{"0":null}}',
-        '{"a":{"0":-3}}',
         '{"a":{"x":5}}',
         '{"a":{"-1":5}}',
         '{"a":{"٣":5}}',
@@ -75,6 +74,14 @@ def test_offsets_that_are_none_are_refused_with_an_example(text: str) -> None:
     assert caught.value.message == (
         f"endingOffsets: {text!r} is not valid; "
         'expected earliest, latest or JSON such as {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
+    )
+
+
+def test_negative_number_that_stands_for_nothing_is_refused_with_those_that_do() -> None:
+    with pytest.raises(InvalidField) as caught:
+        parse_offsets("startingOffsets", '{"a":{"0":-1,"1":-3}}')
+    assert caught.value.message == (
+        "startingOffsets: -3 for a-1 is no offset; of negative numbers only -2 (earliest) and -1 (latest) are allowed"
     )
 
 

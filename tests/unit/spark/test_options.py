@@ -47,7 +47,7 @@ def test_defaults_are_those_of_kafkas_source() -> None:
     assert options.isolation == "read_uncommitted"
     assert options.starting_without_match == "error"
     assert (options.min_partitions, options.max_records_per_partition, options.log_starts) == (None, None, None)
-    assert (options.service.access, options.service.segments, options.split_bytes) == ("auto", None, 64 << 20)
+    assert (options.service.access, options.service.segments, options.split_bytes) == ("auto", None, 128 << 20)
 
 
 def test_names_are_taken_in_any_case() -> None:
@@ -138,8 +138,22 @@ def test_any_name_with_a_letter_missing_is_refused_with_a_hint(name: str, data: 
         ({"minPartitions": "0"}, "minPartitions: '0' is not a whole number from 1 to 2147483647"),
         ({"minPartitions": "ten"}, "minPartitions: 'ten' is not a whole number from 1 to 2147483647"),
         ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition: '-1' is not a whole number from 1 on"),
-        ({"startingTimestamp": "1e3"}, "startingTimestamp: '1e3' is not a whole number from 0 on"),
-        ({"minTimestamp": str(2**63)}, f"minTimestamp: '{2**63}' is not a whole number from 0 on"),
+        (
+            {"startingTimestamp": "2023-11-14T22:20"},
+            "startingTimestamp: '2023-11-14T22:20' is not a whole number from 0 on: give milliseconds since the epoch",
+        ),
+        (
+            {"minTimestamp": str(2**63)},
+            f"minTimestamp: '{2**63}' is not a whole number from 0 on: give milliseconds since the epoch",
+        ),
+        ({"target": "host"}, "target: 'host' is not host:port, such as 127.0.0.1:7400"),
+        ({"target": "host:0"}, "target: 'host:0' is not host:port, such as 127.0.0.1:7400"),
+        ({"target": "host:65536"}, "target: 'host:65536' is not host:port, such as 127.0.0.1:7400"),
+        (
+            {"target": "http://host:7400"},
+            "target: 'http://host:7400' is not host:port, such as 127.0.0.1:7400; leave out http://",
+        ),
+        ({"segments": "host:7401/"}, "segments: 'host:7401/' is not host:port, such as 127.0.0.1:7400"),
         ({"includeHeaders": "yes"}, "includeHeaders: 'yes' is neither true nor false"),
         ({"splitBytes": "0"}, "splitBytes: '0' is not a size; expected bytes or such as 32m"),
         ({"splitBytes": "big"}, "splitBytes: 'big' is not a size; expected bytes or such as 32m"),
@@ -165,6 +179,21 @@ def test_any_name_with_a_letter_missing_is_refused_with_a_hint(name: str, data: 
 )
 def test_wrong_value_is_refused_in_one_sentence(given: dict[str, str], message: str) -> None:
     assert refusal({**NEEDED, **given}).startswith(message)
+
+
+@pytest.mark.parametrize("target", ["10.0.0.1:7400", "tier_gate.local:1", "[::1]:7400", "dns:///planes:7400", "unix:a"])
+def test_addresses_are_those_of_hosts_or_of_grpc(target: str) -> None:
+    service = parsed(target=target, segments=target).service
+    assert (service.target, service.segments) == (target, target)
+
+
+@pytest.mark.parametrize(
+    ("option", "text"), [("startingOffsets", "{"), ("topicId", "{"), ("topicId", "short"), ("startingTimestamp", "now")]
+)
+def test_refusal_comes_without_the_error_behind_it(option: str, text: str) -> None:
+    with pytest.raises(InvalidField) as caught:
+        parsed(**{option: text})
+    assert caught.value.__suppress_context__
 
 
 def test_no_topics_are_refused() -> None:

@@ -190,9 +190,38 @@ def test_export_of_something_else_into_the_same_directory_is_refused(
 ) -> None:
     directory = ExportDirectory(PlainFiles(), str(tmp_path), commit_by="rename", now_ms=1000)
     directory.claim(_SETTINGS)
+    directory.commit(OffsetRange(0, 0, 9), staging=directory.new_staging())
     directory.claim(_SETTINGS)
-    with pytest.raises(PipelineFailed, match=message):
+    with pytest.raises(PipelineFailed, match=f"{message}.*name another directory"):
         directory.claim(replace(_SETTINGS, **change))
+
+
+@pytest.mark.parametrize("commit_by", ["rename", "marker"])
+def test_run_that_committed_nothing_binds_the_next_one_to_nothing(tmp_path: Path, commit_by: CommitBy) -> None:
+    other = replace(_SETTINGS, format="csv")
+    failed = ExportDirectory(PlainFiles(), str(tmp_path), commit_by=commit_by, now_ms=1000)
+    failed.claim(other)
+    PlainFiles().write(f"{failed.new_staging()}/{OffsetRange(0, 0, 9).directory}/0", b"a record")
+    run_export(tmp_path, PlainFiles(), commit_by, {0: 3}, step=2)
+    assert visible(tmp_path) == [(0, 0), (0, 1), (0, 2)]
+    with pytest.raises(PipelineFailed, match="format parquet, not csv"):
+        failed.claim(other)
+
+
+def test_of_two_first_runs_with_different_settings_only_one_commits(tmp_path: Path) -> None:
+    first, second = (ExportDirectory(PlainFiles(), str(tmp_path), commit_by="rename", now_ms=1000) for _ in range(2))
+    first.claim(_SETTINGS)
+    second.claim(replace(_SETTINGS, format="csv"))
+    first.commit(OffsetRange(0, 0, 9), staging=first.new_staging())
+    with pytest.raises(PipelineFailed, match="format parquet, not csv"):
+        second.commit(OffsetRange(1, 0, 9), staging=second.new_staging())
+    assert first.committed_stops() == {0: 9}
+
+
+def test_settings_without_a_range_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    PlainFiles().write(f"{tmp_path}/_tiergate/export.json", replace(_SETTINGS, format="csv").to_json())
+    with pytest.raises(PipelineFailed, match=r"remove .*/_tiergate/export\.json if no other export runs"):
+        ExportDirectory(PlainFiles(), str(tmp_path), commit_by="rename", now_ms=1000).claim(_SETTINGS)
 
 
 def test_directory_with_files_of_others_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pyspark.errors import PythonException, SparkNoSuchElementException
 
 from tiergate_client.errors import TopicNotFound
 from tiergate_client.exit_codes import ExitCode
-from tiergate_client.local_log import UnreadablePartitionDirectory
+from tiergate_client.local_log import NoPartitionDirectory, UnreadablePartitionDirectory
 from tiergate_spark.pipelines.cli import run
 from tiergate_spark.pipelines.failures import describe
 from tiergate_spark.pipelines.progress import ProgressLine
@@ -75,7 +75,13 @@ def test_missing_package_on_executors_is_told_with_the_way_out() -> None:
             "there is no topic x; `tiergate ls` lists what is there",
             ExitCode.NOT_FOUND,
         ),
+        (
+            TopicNotFound("the tier knows no topic 'x'; `tiergate ls` lists what is there"),
+            "the tier knows no topic 'x'; `tiergate ls` lists what is there",
+            ExitCode.NOT_FOUND,
+        ),
         (UnreadablePartitionDirectory("x is no directory"), "x is no directory", ExitCode.FAILED),
+        (NoPartitionDirectory("x is no directory"), "x is no directory", ExitCode.NOT_FOUND),
         (FileNotFoundError(2, "No such file", "x"), "x: no such file", ExitCode.FAILED),
     ],
 )
@@ -90,6 +96,43 @@ def test_wrong_usage_is_one_sentence_without_starting_spark(capsys: pytest.Captu
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("tiergate-spark: Invalid value for --conf: 'spark.cores' is not KEY=VALUE")
     assert "--to" in second
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "message"),
+    [
+        (["--master", "foo", "verify"], ExitCode.USAGE, "Invalid value for --master: 'foo' is no master of Spark's"),
+        (["--conf", "spark.master=local[x]", "verify"], ExitCode.USAGE, "--conf spark.master: 'local[x]' is no master"),
+        (["export", "orders", "--to", "x", "--isolation", "commited"], ExitCode.USAGE, "'--isolation': 'commited' is"),
+        (["export", "orders", "--to", "x", "--partition-by", "day"], ExitCode.USAGE, "'day'; there are date and hour"),
+        (["export", "orders", "--to", "x", "--format", "CSV"], ExitCode.USAGE, "leave it out with --no-headers"),
+        (["profile", "orders", "--html", "/nosuch/p.html"], ExitCode.USAGE, "--html: there is no directory /nosuch"),
+        (["profile", "orders", "--html", "/"], ExitCode.USAGE, "--html: / is a directory"),
+        (["offload", "/nosuch-0"], ExitCode.NOT_FOUND, "/nosuch-0 is no directory"),
+    ],
+)
+def test_what_is_wrong_from_the_start_is_told_before_spark_starts(
+    words: list[str],
+    exit_code: ExitCode,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/nosuch")  # there is no Spark to start
+    assert run(words) == exit_code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[2, 3]", "yarn", "spark://a:7077,b:7077", "k8s://c"])
+def test_master_of_every_kind_is_taken(master: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--master", master, "offload", "/nosuch-0"]) == ExitCode.NOT_FOUND
+    assert "/nosuch-0" in capsys.readouterr().err
+
+
+def test_help_names_the_exit_code_of_a_command_that_is_terminated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == ExitCode.DONE
+    assert "143 terminated" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("time", ["1969-12-31", "99999999999999999999", "yesterday"])

@@ -45,7 +45,7 @@ def test_sound_segment_has_no_findings_and_is_counted_whole() -> None:
     copy = copied()
     report = checked(copy)
     assert report.findings == ()
-    assert (report.batch_count, report.record_count) == (7, 17)
+    assert (report.batch_count, report.record_count, report.control_record_count) == (7, 15, 2)
     assert report.checked_bytes == sum(map(len, copy.files.values()))
 
 

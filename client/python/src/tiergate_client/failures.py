@@ -13,7 +13,7 @@ from typing import Final
 
 from tiergate_client import errors
 from tiergate_client.exit_codes import ExitCode, exit_code_of
-from tiergate_client.local_log.partition_directory import UnreadablePartitionDirectory
+from tiergate_client.local_log.partition_directory import NoPartitionDirectory, UnreadablePartitionDirectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ def describe_error(error: BaseException, *, when_late: str) -> Failure:
     """What to tell about any error; `when_late` is the advice when the time did not suffice."""
     if isinstance(error, errors.TiergateError):
         return _of_tiergate(error, when_late)
+    if isinstance(error, NoPartitionDirectory):
+        return Failure(str(error), ExitCode.NOT_FOUND)
     if isinstance(error, UnreadablePartitionDirectory):
         return Failure(str(error), ExitCode.FAILED)
     if isinstance(error, OSError):
@@ -64,11 +66,12 @@ def describe_error(error: BaseException, *, when_late: str) -> Failure:
 
 
 def tiergate_failure(error: errors.TiergateError, *, hint: str) -> Failure:
-    """With this hint, or none when it is empty."""
+    """With this hint, unless the error gives it itself; or none when it is empty."""
     message = error.message.rstrip(".") or type(error).__name__
     if error.details.get("field") == "id":  # an argument that is one: whoever typed it knows no field
         message = message.removeprefix("id: ")
-    return Failure(f"{message}; {hint}" if hint else message, exit_code_of(error), error.reason, error.details)
+    told = f"{message}; {hint}" if hint and not message.endswith(hint) else message
+    return Failure(told, exit_code_of(error), error.reason, error.details)
 
 
 def _of_tiergate(error: errors.TiergateError, when_late: str) -> Failure:

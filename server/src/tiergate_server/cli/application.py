@@ -118,6 +118,7 @@ def _of_usage(error: typer.TyperException) -> Failure:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else PROGRAM
     message = " ".join(error.format_message().split()).rstrip(".")  # choices are listed in lines of their own
+    message = message.replace(": Value error, ", ": ", 1)  # the parser's name for what the sentence says itself
     return Failure(f"{message}; see `{command} --help`", ExitCode.USAGE, "USAGE")
 
 

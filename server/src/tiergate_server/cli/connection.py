@@ -59,8 +59,12 @@ class Admin(Protocol):
 
 
 class RecordStream(Protocol):
-    """Records in order, and what of the range is missing."""
+    """Records in order, and what of the range is missing; `next_offset` is where another read goes on."""
 
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def stop_offset(self) -> int: ...
     @property
     def missing(self) -> tuple[OffsetRange, ...]: ...
     def __iter__(self) -> Iterator[Record]: ...

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Literal
 
 import typer
 
+from tiergate_client.errors import OffsetOutOfRange
 from tiergate_client.ids import TopicId
-from tiergate_client.record_values import OffsetRange, Record
 from tiergate_server.cli.connection import connected
-from tiergate_server.cli.console import counted
 from tiergate_server.cli.moments import parse_moment
-from tiergate_server.cli.notices import warn
-from tiergate_server.cli.record_lines import json_line, text_line
+from tiergate_server.cli.record_printer import RecordPrinter
 from tiergate_server.cli.session import Output, OutputFormat, session_of
 from tiergate_server.cli.topic_choice import chosen_partitions
 
@@ -55,9 +53,11 @@ def records(
         raise typer.BadParameter("give one of them", param_hint="--to-offset and --to-time")
     start_time_ms = None if from_time is None else parse_moment(from_time, option="--from-time")
     stop_time_ms = None if to_time is None else parse_moment(to_time, option="--to-time")
+    _require_order(from_offset, to_offset, "--from-offset", "--to-offset", text=f"{to_offset} is below {from_offset}")
+    _require_order(start_time_ms, stop_time_ms, "--from-time", "--to-time", text=f"{to_time} is before {from_time}")
     wanted_id = None if topic_id is None else TopicId.from_text(topic_id)
     printer = RecordPrinter(output, _most(limit, output))
-    with connected(session_of(context)) as tiergate:
+    with connected(session_of(context)) as tiergate, _in_words_of_options():
         chosen = chosen_partitions(tiergate, topic, partition=partition, topic_id=wanted_id)
         if len(chosen) > 1 and (from_offset is not None or to_offset is not None):
             raise typer.BadParameter(
@@ -66,6 +66,7 @@ def records(
             )
         for summary in chosen:
             if printer.left == 0:
+                printer.leave_partition()
                 break
             with tiergate.records.read_records(
                 topic,
@@ -79,47 +80,28 @@ def records(
                 max_records=printer.left,
                 skip_missing=skip_missing,
             ) as stream:
-                printer.tell_missing(summary.partition.partition, stream.missing)
-                for record in stream:
-                    printer.print(summary.partition.partition, record)
-    printer.finish()
+                printer.print_partition(summary.partition.partition, stream, from_offset=from_offset)
+    printer.finish(topic)
+
+
+def _require_order(start: int | None, stop: int | None, start_option: str, stop_option: str, *, text: str) -> None:
+    if start is not None and stop is not None and stop < start:
+        raise typer.BadParameter(
+            f"{text}, so that nothing lies between them: exchange them", param_hint=f"{start_option} and {stop_option}"
+        )
+
+
+@contextmanager
+def _in_words_of_options() -> Iterator[None]:
+    """The way out has another name as an option than it has on the wire."""
+    try:
+        yield
+    except OffsetOutOfRange as error:
+        message = error.message.replace("(skip_missing)", "(--skip-missing)")
+        raise OffsetOutOfRange(message, details=error.details) from error
 
 
 def _most(limit: int | None, output: OutputFormat) -> int | None:
     if limit is not None or output is OutputFormat.JSON:
         return limit
     return _RECORDS_FOR_PEOPLE
-
-
-class RecordPrinter:
-    """Prints records until so many are printed; None is any number."""
-
-    def __init__(self, output: OutputFormat, most: int | None) -> None:
-        self._output = output
-        self._most = most
-        self._width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        self._printed = 0
-
-    @property
-    def left(self) -> int | None:
-        return None if self._most is None else self._most - self._printed
-
-    def print(self, partition: int, record: Record) -> None:
-        if self._output is OutputFormat.JSON:
-            line = json_line(partition, record)
-        else:
-            line = text_line(partition, record, width=self._width)
-        sys.stdout.write(f"{line}\n")
-        self._printed += 1
-
-    def tell_missing(self, partition: int, missing: tuple[OffsetRange, ...]) -> None:
-        for one in missing:
-            warn(f"partition {partition} misses the offsets {one.start_offset} to {one.stop_offset - 1}", self._output)
-
-    def finish(self) -> None:
-        """Beside the records, since they may go into a pipe."""
-        if self._output is OutputFormat.JSON or not sys.stdout.isatty():
-            return
-        more = "; --limit N shows more" if self.left == 0 else ""
-        sys.stdout.flush()
-        sys.stderr.write(f"{counted(self._printed, 'record')}{more}\n")

@@ -6,6 +6,7 @@ Works alike as a console script and under spark-submit, see `tiergate_spark/spar
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -26,6 +27,7 @@ from tiergate_spark.pipelines.session import DEFAULT_TARGET, Session, session_of
 from tiergate_spark.pipelines.verify_command import verify
 
 PROGRAM: Final = "tiergate-spark"
+_MASTER: Final = re.compile(r"yarn|local(\[(\d+|\*)(, ?\d+)?\])?|local-cluster\[.+\]|(spark|k8s)://.+")
 
 _COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     offload,
@@ -105,6 +107,17 @@ def _shared_options(
     session.master = master
     session.ship = ship
     session.conf = parse_key_values(conf, option="--conf")
+    _require_master(session.master, option="--master")
+    _require_master(session.conf.get("spark.master"), option="--conf spark.master")
+
+
+def _require_master(master: str | None, *, option: str) -> None:
+    """Of one that it does not know, the JVM tells with a stack trace, before anybody could catch it."""
+    if master is not None and not _MASTER.fullmatch(master):
+        raise typer.BadParameter(
+            f"{master!r} is no master of Spark's, such as local[4], yarn, spark://HOST:PORT or k8s://HOST:PORT",
+            param_hint=option,
+        )
 
 
 def main() -> NoReturn:
@@ -138,6 +151,7 @@ def _of_usage(error: typer.TyperException) -> Failure:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else PROGRAM
     message = " ".join(error.format_message().split()).rstrip(".")  # choices are listed in lines of their own
+    message = message.replace("Value error, ", "", 1)  # of the library that checks choices
     return Failure(f"{message}; see `{command} --help`", ExitCode.USAGE, "USAGE")
 
 

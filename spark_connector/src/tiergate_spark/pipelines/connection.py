@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tiergate_client import Tiergate, connect
-from tiergate_client.errors import Unavailable
+from tiergate_client.errors import TiergateError, Unavailable
 from tiergate_client.exit_codes import ExitCode
 from tiergate_spark.options import Service
 from tiergate_spark.pipelines.failures import PipelineFailed
@@ -14,15 +14,28 @@ from tiergate_spark.pipelines.failures import PipelineFailed
 
 @contextmanager
 def connected(service: Service) -> Iterator[Tiergate]:
-    """Raises PipelineFailed when the metadata plane is out of reach."""
+    """Raises PipelineFailed when a plane is out of reach, also for what its body asks it; or when it is another one."""
     with connect(service.target, segments=service.segments, access=service.access) as tiergate:
         try:
-            tiergate.server_info()
+            if tiergate.server_info().plane != "metadata":
+                raise PipelineFailed(
+                    f"{service.target} is a segment plane; --target wants the metadata plane", exit_code=ExitCode.USAGE
+                )
+            yield tiergate
         except Unavailable as error:
             if error.reason:  # the server itself said so, hence it was reached
                 raise
-            raise PipelineFailed(
-                f"cannot reach the metadata plane at {service.target}; start one, or name another with --target",
-                exit_code=ExitCode.OUT_OF_REACH,
-            ) from error
-        yield tiergate
+            told = _out_of_reach(tiergate, service)
+            if not told:  # nobody names the segment plane, and the error says so
+                raise
+            raise PipelineFailed(told, exit_code=ExitCode.OUT_OF_REACH) from error
+
+
+def _out_of_reach(tiergate: Tiergate, service: Service) -> str:
+    """The client does not say which plane it missed: it is the segment plane when the metadata plane answers."""
+    try:
+        info = tiergate.server_info()
+    except TiergateError:
+        return f"cannot reach the metadata plane at {service.target}; start one, or name another with --target"
+    address = service.segments or info.segments_address
+    return f"cannot reach the segment plane at {address}; start one, or name another with --segments" if address else ""

@@ -111,7 +111,7 @@ def export(
 ) -> ExportSummary:
     """Writes what is in the tier and not yet in the export. It may be killed anywhere, and run again; one at a time."""
     began = time.monotonic()
-    _check(options)
+    check_options(options)
     files = HadoopFiles(spark)
     path = files.qualified(path)
     by_rename = files.can_rename(path) if options.commit_by == "auto" else options.commit_by == "rename"
@@ -202,15 +202,21 @@ def _settings(topic: ExportedTopic, options: ExportOptions) -> ExportSettings:
     )
 
 
-def _check(options: ExportOptions) -> None:
+def check_options(options: ExportOptions) -> None:
+    """Raises PipelineFailed for what can be known to be wrong before anything runs."""
     for name in options.partition_by:
         if name not in DERIVED_COLUMNS:
             raise PipelineFailed(
-                f"records cannot be partitioned by {name!r}; there are partition, {', '.join(DERIVED_COLUMNS)}",
+                f"records cannot be partitioned by {name!r}; there are {' and '.join(DERIVED_COLUMNS)}",
                 exit_code=ExitCode.USAGE,
             )
     if options.format.lower() in _NO_FILE_FORMATS:
         raise PipelineFailed(
             f"{options.format} is no format of plain files; write it with readStream and a checkpoint instead",
+            exit_code=ExitCode.USAGE,
+        )
+    if options.include_headers and options.format.lower() == "csv":
+        raise PipelineFailed(
+            "csv cannot hold the column of headers; leave it out with --no-headers, or choose another --format",
             exit_code=ExitCode.USAGE,
         )

@@ -8,7 +8,7 @@ import typer
 
 from tiergate_spark.option_values import parse_size
 from tiergate_spark.options import Isolation
-from tiergate_spark.pipelines.export import ExportOptions
+from tiergate_spark.pipelines.export import ExportOptions, check_options
 from tiergate_spark.pipelines.export import export as run_export
 from tiergate_spark.pipelines.key_values import parse_key_values
 from tiergate_spark.pipelines.moments import parse_moment
@@ -79,6 +79,7 @@ def export(
         wave_bytes=None if commit_bytes is None else parse_size("--commit-bytes", commit_bytes),
         write_options=parse_key_values(write_option, option="--write-option"),
     )
+    check_options(options)
     with running_spark(session, name="export") as spark, progress_line(quiet=output is OutputFormat.JSON) as progress:
         summary = run_export(spark, topic, to, options=options, progress=progress)
     print_summary(output, document=summary.document(), text=summary.text())

@@ -11,6 +11,10 @@ one step, a range is written aside and its rename is the commit. In object store
 _tiergate_range.json comes last and is the commit; the next run removes a range without it. Readers pass over names that
 begin with an underscore.
 
+What is exported is bound with the first range: its settings are renamed to their place right before it, so that of two
+first runs with different ones only one can commit. Before a range is written in place they must be there, and are
+replaced as long as no range is whole.
+
 What is in the ranges, and when a run ends, is not decided here.
 """
 
@@ -72,13 +76,17 @@ class ExportDirectory:
         self._path = path.rstrip("/")
         self._commit_by = commit_by
         self._now_ms = now_ms
+        self._unbound: ExportSettings | None = None
 
     def claim(self, settings: ExportSettings) -> None:
-        """Makes the directory one of such an export; raises PipelineFailed when it is something else already."""
-        file = f"{self._path}/{_OURS}/export.json"
-        stored = self._files.read(file)
-        if stored:
-            ExportSettings.from_json(stored, place=self._path).require_same(settings, place=self._path)
+        """Raises PipelineFailed when the directory is of something else; the first range makes it such an export's."""
+        stored = self._stored_settings()
+        if stored is not None:
+            has_ranges = bool(self.committed_directories())
+            if stored == settings or has_ranges or self._commit_by == "rename":
+                stored.require_same(settings, place=self._path, has_ranges=has_ranges)
+            else:
+                self._unbound = settings
             return
         foreign = [name for name in self._files.children(self._path) if not name.startswith((".", "_"))]
         if foreign:
@@ -86,7 +94,7 @@ class ExportDirectory:
                 f"{self._path} holds {foreign[0]}, which is of no export; name a new or an empty directory",
                 exit_code=ExitCode.REFUSED,
             )
-        self._files.write(file, settings.to_json())
+        self._unbound = settings
 
     def committed_stops(self) -> Mapping[int, int]:
         """Where the ranges of each partition end. Removes what an earlier run has left unfinished."""
@@ -101,6 +109,7 @@ class ExportDirectory:
     def new_staging(self) -> str:
         """Where the next ranges are to be written, in directories by partition and start offset."""
         if self._commit_by == "marker":
+            self._bind(by_rename_in=None)
             return self._path
         return f"{self._staging}/{self._now_ms}-{uuid.uuid4().hex}"
 
@@ -112,6 +121,7 @@ class ExportDirectory:
         self._files.write(f"{source}/{MARKER}", json.dumps(marker).encode("utf-8"))
         if source == target:
             return
+        self._bind(by_rename_in=staging)
         self._files.make_directory(f"{self._path}/{PARTITION}={written.partition}")
         try:
             self._files.rename(source, target)
@@ -136,6 +146,35 @@ class ExportDirectory:
                 ranges.pop()
             found += ranges
         return found
+
+    def _bind(self, *, by_rename_in: str | None) -> None:
+        if self._unbound is None:
+            return
+        if by_rename_in is None:
+            self._files.write(self._settings_file, self._unbound.to_json())
+        else:
+            aside = f"{by_rename_in}/export.json"
+            self._files.write(aside, self._unbound.to_json())
+            try:
+                self._files.rename(aside, self._settings_file)
+            except FileExistsError:
+                self._require_bound(self._unbound)
+        self._unbound = None
+
+    def _require_bound(self, settings: ExportSettings) -> None:
+        stored = self._stored_settings()
+        if stored is None:  # it is empty: its writer was killed
+            self._files.write(self._settings_file, settings.to_json())
+        else:
+            stored.require_same(settings, place=self._path, has_ranges=True)
+
+    def _stored_settings(self) -> ExportSettings | None:
+        content = self._files.read(self._settings_file)
+        return ExportSettings.from_json(content, place=self._path) if content else None
+
+    @property
+    def _settings_file(self) -> str:
+        return f"{self._path}/{_OURS}/export.json"
 
     def _last_stop(self, partition: int) -> int | None:
         starts = _values_of(self._files.children(f"{self._path}/{PARTITION}={partition}"), START_OFFSET)

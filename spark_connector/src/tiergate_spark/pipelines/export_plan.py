@@ -13,7 +13,14 @@ from tiergate_client.exit_codes import ExitCode
 from tiergate_client.records.read_plan import PartitionPlan
 from tiergate_client.values import TopicIdPartition
 from tiergate_spark.bounds import Bounds
-from tiergate_spark.offsets import GivenOffsets, LatestOffsets, OffsetLimit, TimeForAll, TopicPartition
+from tiergate_spark.offsets import (
+    GivenOffsets,
+    LatestOffsets,
+    OffsetLimit,
+    TimeForAll,
+    TopicPartition,
+    partition_names,
+)
 from tiergate_spark.option_names import ISOLATION_LEVEL
 from tiergate_spark.options import SourceOptions, parse_options
 from tiergate_spark.partitions import selected_partitions
@@ -59,7 +66,8 @@ def exported_topic(topic: str, options: ExportOptions) -> Iterator[ExportedTopic
             chosen["topicId"] = options.topic_id
         partitions = selected_partitions(tiergate.metadata, parse_options(chosen))
         if not partitions:
-            raise PipelineFailed(f"nothing of {topic} is tiered; offload it first", exit_code=ExitCode.NOT_FOUND)
+            wanted = partition_names((topic, number) for number in set(options.partitions)) or topic
+            raise PipelineFailed(f"nothing of {wanted} is tiered; offload it first", exit_code=ExitCode.NOT_FOUND)
         if len(partitions) > 1 and (options.from_offset is not None or options.to_offset is not None):
             raise PipelineFailed(
                 f"{topic} has {len(partitions)} partitions, each with offsets of its own: name one with --partition",

@@ -45,14 +45,17 @@ class ExportSettings:
             )
         return cls(**{**stored, "partition_by": tuple(stored["partition_by"])})
 
-    def require_same(self, wanted: ExportSettings, *, place: str) -> None:
+    def require_same(self, wanted: ExportSettings, *, place: str, has_ranges: bool) -> None:
+        way_out = "name another directory"
+        if not has_ranges:
+            way_out = f"remove {place}/_tiergate/export.json if no other export runs: it holds no records yet"
         for one in fields(self):
             stored, asked = getattr(self, one.name), getattr(wanted, one.name)
             if stored != asked:
                 name = one.name.replace("_", " ")
                 raise PipelineFailed(
                     f"the export in {place} was begun with {name} {_text(stored)}, not {_text(asked)}; "
-                    "ask for the same, or name another directory",
+                    f"ask for the same, or {way_out}",
                     exit_code=ExitCode.REFUSED,
                 )
 

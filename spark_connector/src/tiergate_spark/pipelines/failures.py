@@ -10,9 +10,7 @@ from tiergate_client import errors
 from tiergate_client.exit_codes import ExitCode, exit_codes_help
 from tiergate_client.failures import Failure, describe_error
 
-EXIT_CODES_HELP: Final = exit_codes_help(
-    code for code in ExitCode if code not in (ExitCode.CONFIG, ExitCode.TERMINATED)
-)
+EXIT_CODES_HELP: Final = exit_codes_help(code for code in ExitCode if code is not ExitCode.CONFIG)
 
 
 class PipelineFailed(Exception):

@@ -87,12 +87,7 @@ def offload(
     skipped, what was begun goes on. Tasks that Spark repeats, or runs twice, make one copy together.
     """
     began = time.monotonic()
-    opened = [
-        PartitionDirectory.open(
-            path.resolve(), topic_id=options.topic_id, topic=options.topic, partition=options.partition
-        )
-        for path in dict.fromkeys(directories)
-    ]
+    opened = open_directories(directories, options)
     with connected(options.service) as tier:
         _refuse_other_names(tier, opened)
         tasks = [task for directory in opened for task in _tasks(tier, directory, options)]
@@ -101,6 +96,16 @@ def offload(
         with followed_jobs(spark, progress, doing="copying", total=len(tasks), unit="segments"):
             outcomes = spark.sparkContext.parallelize(tasks, len(tasks)).map(offload_segment).collect()
     return OffloadSummary(tuple(outcomes), time.monotonic() - began)
+
+
+def open_directories(directories: Sequence[Path], options: OffloadOptions) -> list[PartitionDirectory]:
+    """Each once. Raises UnreadablePartitionDirectory."""
+    return [
+        PartitionDirectory.open(
+            path.resolve(), topic_id=options.topic_id, topic=options.topic, partition=options.partition
+        )
+        for path in dict.fromkeys(directories)
+    ]
 
 
 def _refuse_other_names(tier: Tier, directories: Iterable[PartitionDirectory]) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from tiergate_client.ids import TopicId
 from tiergate_spark.pipelines.failures import PipelineFailed
-from tiergate_spark.pipelines.offload import OffloadOptions
+from tiergate_spark.pipelines.offload import OffloadOptions, open_directories
 from tiergate_spark.pipelines.offload import offload as run_offload
 from tiergate_spark.pipelines.progress import progress_line
 from tiergate_spark.pipelines.session import Output, OutputFormat, print_summary, running_spark, session_of, warn
@@ -51,6 +51,7 @@ def offload(
         partition=partition,
         broker_id=broker_id,
     )
+    open_directories(directories, options)  # it is told sooner what is wrong with them
     with running_spark(session, name="offload") as spark, progress_line(quiet=output is OutputFormat.JSON) as progress:
         summary = run_offload(spark, directories, options=options, progress=progress)
     for warning in summary.warnings:

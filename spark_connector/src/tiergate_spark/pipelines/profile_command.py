@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from dataclasses import asdict, fields
 from datetime import UTC
@@ -55,6 +56,7 @@ def profile(
         options |= {"startingTimestamp": str(begin_ms), "startingOffsetsByTimestampStrategy": "latest"}
     if end_ms is not None:
         options["endingTimestamp"] = str(end_ms)
+    _require_place(html)
     with running_spark(session, name="profile") as spark, progress_line(quiet=output is OutputFormat.JSON) as progress:
         require_new_report(spark, report)
         profiled = run_profile(spark, topics, service=session.service, options=options, progress=progress)
@@ -65,6 +67,18 @@ def profile(
     if html is not None:
         html.write_text(profile_page(found), encoding="utf-8")
     print_summary(output, document={"topics": [_document(one) for one in found]}, text=_text(found, html))
+
+
+def _require_place(html: Path | None) -> None:
+    """Before the work is done for it."""
+    if html is None:
+        return
+    if html.is_dir():
+        raise typer.BadParameter(f"{html} is a directory; name a file", param_hint="--html")
+    if not html.absolute().parent.is_dir():
+        raise typer.BadParameter(f"there is no directory {html.parent}; make it first", param_hint="--html")
+    if not os.access(html if html.exists() else html.absolute().parent, os.W_OK):
+        raise typer.BadParameter(f"{html} cannot be written; name another place", param_hint="--html")
 
 
 def topic_profiles(measured: Profile) -> list[TopicProfile]:

@@ -18,6 +18,7 @@ from tiergate_client.conversions import metadata_from_proto, metadata_to_proto
 from tiergate_client.errors import SegmentNotFound
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState, TopicIdPartition
 from tiergate_spark.options import Service
+from tiergate_spark.partitions import partitions_of
 from tiergate_spark.pipelines.checks.finding import Finding, Severity
 from tiergate_spark.pipelines.checks.partition_check import PartitionReport, check_partition
 from tiergate_spark.pipelines.checks.segment_check import check_segment
@@ -37,9 +38,10 @@ _FINDING_FIELDS: Final = "file STRING, position BIGINT, offset BIGINT, kind STRI
 FINDINGS_SCHEMA: Final = f"topic STRING, topic_id STRING, partition INT, segment_id STRING, {_FINDING_FIELDS}"
 _SEGMENTS_SCHEMA: Final = (
     "topic STRING, topic_id STRING, partition INT, segment_id STRING, start_offset BIGINT, end_offset BIGINT, "
-    "log_bytes BIGINT, batches BIGINT, records BIGINT, checked_bytes BIGINT, is_gone BOOLEAN, "
+    "log_bytes BIGINT, batches BIGINT, records BIGINT, control_records BIGINT, checked_bytes BIGINT, is_gone BOOLEAN, "
     f"findings ARRAY<STRUCT<{_FINDING_FIELDS.replace(' STRING', ': STRING').replace(' BIGINT', ': BIGINT')}>>"
 )
+_COUNTS: Final = ("batches", "records", "control_records", "checked_bytes")
 _NAMES: Final = ("topic", "topic_id", "partition", "segment_id")
 
 
@@ -54,6 +56,8 @@ class VerificationSummary:
     damaged_segments: int
     batches: int
     records: int
+    control_records: int
+    """Of transactions, beside the records: readers never see them."""
     checked_bytes: int
     damages: int
     warnings: int
@@ -101,8 +105,9 @@ def verify(
 
 
 def _partitions(tiergate: Tiergate, topics: Sequence[str]) -> list[TopicIdPartition]:
-    names: Sequence[str | None] = list(dict.fromkeys(topics)) or [None]
-    return [one.partition for name in names for one in tiergate.metadata.list_partitions(topic=name)]
+    if not topics:
+        return [one.partition for one in tiergate.metadata.list_partitions()]
+    return [one.partition for name in dict.fromkeys(topics) for one in partitions_of(tiergate.metadata, name)]
 
 
 def _tasks(segments: Sequence[RemoteLogSegmentMetadata], *, most: int) -> list[list[bytes]]:
@@ -142,6 +147,7 @@ def _row(encoded: bytes, service: Service) -> tuple[Any, ...]:
         segment.segment_size_bytes,
         report.batch_count,
         report.record_count,
+        report.control_record_count,
         report.checked_bytes,
         report.is_gone,
         [_finding(one) for one in report.findings],
@@ -181,7 +187,7 @@ def _summary(checked: DataFrame, findings: DataFrame, *, partitions: int) -> Ver
         F.count_if(~F.col("is_gone")).alias("segments"),
         F.count_if("is_gone").alias("gone"),
         F.count_if(is_damaged).alias("damaged"),
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("batches", "records", "checked_bytes")),
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _COUNTS),
     ).collect()[0]
     counts: dict[str, int] = dict(findings.groupBy("severity").count().collect())
     return VerificationSummary(
@@ -191,6 +197,7 @@ def _summary(checked: DataFrame, findings: DataFrame, *, partitions: int) -> Ver
         damaged_segments=totals.damaged,
         batches=totals.batches,
         records=totals.records,
+        control_records=totals.control_records,
         checked_bytes=totals.checked_bytes,
         damages=counts.get(Severity.DAMAGE.value, 0),
         warnings=counts.get(Severity.WARNING.value, 0),

@@ -69,11 +69,13 @@ def _text(told: list[dict[str, Any]], summary: VerificationSummary) -> str:
     if found > len(told):
         lines.append(f"… and {found - len(told)} more; --report PATH writes all of them")
     gone = f"; {summary.gone_segments} deleted meanwhile" if summary.gone_segments else ""
+    controls = f" and {_counted(summary.control_records, 'control record')}" if summary.control_records else ""
     counts = ((summary.damages, "damage"), (summary.warnings, "warning"), (summary.notes, "note"))
     told_counts = ", ".join(_counted(*one) for one in counts if one[0]) or "no findings"
     lines.append(
         f"{_counted(summary.segments, 'segment')} of {_counted(summary.partitions, 'partition')} checked: "
-        f"{summary.batches} batches, {summary.records} records, {size_text(summary.checked_bytes)}{gone}; {told_counts}"
+        f"{summary.batches} batches, {summary.records} records{controls}, {size_text(summary.checked_bytes)}{gone}; "
+        f"{told_counts}"
     )
     if summary.damaged_segments:
         lines.append(

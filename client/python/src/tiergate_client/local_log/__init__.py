@@ -7,6 +7,10 @@ for segment in PartitionDirectory.open(Path("data/orders-0")).rolled_segments():
 """
 
 from tiergate_client.local_log.local_segment import LocalSegment
-from tiergate_client.local_log.partition_directory import PartitionDirectory, UnreadablePartitionDirectory
+from tiergate_client.local_log.partition_directory import (
+    NoPartitionDirectory,
+    PartitionDirectory,
+    UnreadablePartitionDirectory,
+)
 
-__all__ = ["LocalSegment", "PartitionDirectory", "UnreadablePartitionDirectory"]
+__all__ = ["LocalSegment", "NoPartitionDirectory", "PartitionDirectory", "UnreadablePartitionDirectory"]

@@ -26,6 +26,10 @@ class UnreadablePartitionDirectory(Exception):
     """A directory cannot be read as a Kafka partition; the message names the file, the fact and the way out."""
 
 
+class NoPartitionDirectory(UnreadablePartitionDirectory):
+    """There is no such directory."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionDirectory:
     """A partition on a broker's disk. The segment with the highest base offset is the active one."""
@@ -116,7 +120,7 @@ class PartitionDirectory:
 
 def _base_offsets(path: Path) -> tuple[int, ...]:
     if not path.is_dir():
-        raise UnreadablePartitionDirectory(f"{path} is no directory; name a Kafka partition directory such as orders-0")
+        raise NoPartitionDirectory(f"{path} is no directory; name a Kafka partition directory such as orders-0")
     files = [file.name for file in path.iterdir() if file.is_file()]
     found = tuple(sorted(offset for name in files if (offset := names.base_offset_of_log(name)) is not None))
     if not found:

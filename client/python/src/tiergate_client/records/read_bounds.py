@@ -42,9 +42,13 @@ class ReadBounds:
         stop = latest if asked.stop is None else asked.stop
         outside = [offset for offset in (start, stop) if not earliest <= offset <= latest]
         if outside and fail_on_data_loss:
+            fact = f"{history.partition} can be read from offset {earliest} up to {latest}, not at {outside[0]}"
+            way_out = "ask within"
+            if not history.pieces:
+                fact = f"nothing of {history.partition} is tiered, also not at {outside[0]}"
+                way_out = "ask for no offset"
             raise OffsetOutOfRange(
-                f"{history.partition} can be read from offset {earliest} up to {latest}, not at {outside[0]}: ask "
-                "within, or accept the loss of data (fail_on_data_loss=False)",
+                f"{fact}: {way_out}, or accept the loss of data (fail_on_data_loss=False)",
                 details={"earliest": str(earliest), "latest": str(latest)},
             )
         before, behind = (start, min(stop, earliest)), (max(start, latest), stop)

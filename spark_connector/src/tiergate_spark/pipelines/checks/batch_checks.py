@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from crc32c import crc32c
 
+from tiergate_client.batch_layout import CONTROL
 from tiergate_client.records.batch_headers import ScannedBatches
 from tiergate_client.records.time_index import NO_TIMESTAMP_MS
 from tiergate_client.segment_files import FileChecksum, SegmentFile
@@ -26,11 +27,15 @@ class ChecksumCheck:
         self._findings = findings
         self._whole = 0
         self.record_count = 0
+        self.control_record_count = 0
 
     def take(self, batches: ScannedBatches, *, follows: bool) -> None:  # noqa: ARG002 - as LogCheck
         size = batches.end_position - batches.base_position
         self._whole = crc32c(batches.buffer[:size], self._whole)
-        self.record_count += int(batches.fields["record_count"].sum(dtype=np.int64))
+        counts = batches.fields["record_count"]
+        controls = int(counts[batches.fields["attributes"] & CONTROL != 0].sum(dtype=np.int64))
+        self.record_count += int(counts.sum(dtype=np.int64)) - controls
+        self.control_record_count += controls
         for number in batches.wrong_checksums().tolist():
             self._findings.add(
                 Kind.BATCH_CHECKSUM,

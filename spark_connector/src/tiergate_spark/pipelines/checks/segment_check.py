@@ -49,11 +49,12 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class SegmentReport:
-    """What was checked of a segment, and what was found. Records are all that batches count, markers too."""
+    """What was checked of a segment, and what was found. Markers of transactions count apart, as control records."""
 
     findings: tuple[Finding, ...]
     batch_count: int = 0
     record_count: int = 0
+    control_record_count: int = 0
     checked_bytes: int = 0
     """Of the log and the indexes; less than there are where damage hides the rest."""
     is_gone: bool = False
@@ -141,6 +142,7 @@ class _SegmentCheck:
             findings.all(),
             batch_count=walk.batch_count,
             record_count=checksums.record_count,
+            control_record_count=checksums.control_record_count,
             checked_bytes=walk.checked_bytes + sum(map(len, contents.values())),
         )
 

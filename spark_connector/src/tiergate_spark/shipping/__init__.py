@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import py_compile
 import shutil
-import sys
 import tempfile
 import zipfile
 from functools import cache
@@ -20,7 +19,6 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 PACKAGES: Final = ("tiergate", "tiergate_client", "tiergate_spark", "pyspark_tiergate")
-_ZIP_NAME: Final = "tiergate-spark.zip"
 # Spark's file server takes a name once: one that was given as --py-files has the other.
 _SHIPPED_NAME: Final = "tiergate-spark-shipped.zip"
 # The decoder copies such a file from the zip to the node's cache, where numba keeps what it compiles.
@@ -75,13 +73,3 @@ def _directories(package: str) -> list[Path]:
     if spec is None or not spec.submodule_search_locations:
         raise ImportError(f"{package} is not installed: install tiergate-spark")
     return [Path(place) for place in spec.submodule_search_locations]
-
-
-def main(arguments: list[str]) -> int:
-    path = write_package_zip(Path(arguments[0] if arguments else _ZIP_NAME))
-    sys.stdout.write(f"{path}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
