@@ -78,7 +78,7 @@ def test_batch_is_planned_when_a_plane_that_was_away_is_back(
     with caplog.at_level(logging.WARNING, "tiergate_spark"), away_until_missed(getattr(planes, plane), caplog):
         assert planned(planes.target) == before
     assert caplog.messages == [
-        f"a plane of Tiergate at {planes.target} does not answer; it is asked again for up to 60 seconds"
+        f"a plane of Tiergate at {planes.target} does not answer; it is asked again for up to 30 seconds"
     ]
 
 
