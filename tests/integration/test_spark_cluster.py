@@ -15,7 +15,7 @@ from support.waiting import wait_until
 from tiergate_client import connect
 from tiergate_client.records import decode_batches
 from tiergate_server.kafka_files.sample import write_sample
-from tiergate_spark.shipping import write_package_zip
+from tiergate_spark.shipping import SHIPPED_NAME, write_package_zip
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -80,9 +80,10 @@ def test_executors_read_with_the_package_from_the_zip(
     assert sorted(cluster.offsets()) == offsets
 
 
-def test_package_may_be_shipped_twice_and_beside_one_that_was_submitted(cluster: SparkCluster) -> None:
-    """Spark's file server refuses another file of a name that it has."""
-    assert cluster.ship() == cluster.ship()
+def test_package_may_be_shipped_twice_and_beside_one_that_was_submitted(cluster: SparkCluster, package: Path) -> None:
+    """Spark's file server refuses another file of a name that it has. A worker that lives on keeps what it imported."""
+    for imported_from in (cluster.ship(), cluster.ship()):
+        assert Path(imported_from).parents[1].name in (package.name, SHIPPED_NAME)
 
 
 def test_killed_python_workers_cost_a_retry_and_no_row(

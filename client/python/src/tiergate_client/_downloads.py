@@ -12,6 +12,7 @@ from crc32c import crc32c
 from tiergate.v1 import storage_pb2 as pb
 from tiergate_client import framing
 from tiergate_client._channels import routing_hint
+from tiergate_client._ended_calls import end_call
 from tiergate_client._patience import Patience, may_pass
 from tiergate_client.checksums import crc32c_appended
 from tiergate_client.conversions import metadata_to_proto
@@ -58,7 +59,7 @@ class Download:
 
     def close(self) -> None:
         self._closed = True
-        self._call.cancel()
+        end_call(self._call)
 
     def _open(self) -> None:
         request = pb.FetchSegmentRequest(

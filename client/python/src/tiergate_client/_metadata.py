@@ -10,6 +10,7 @@ import grpc
 from tiergate.v1 import metadata_pb2 as pb
 from tiergate.v1 import metadata_pb2_grpc, types_pb2
 from tiergate_client._channels import Channels, routing_hint
+from tiergate_client._ended_calls import end_call
 from tiergate_client._patience import Patience, may_pass
 from tiergate_client._tokens import TokenKeeper
 from tiergate_client.conversions import (
@@ -195,7 +196,7 @@ class GrpcMetadata(RemoteLogMetadata):
         except grpc.RpcError as failure:
             raise from_rpc_error(failure) from failure
         finally:
-            stream.cancel()
+            end_call(stream)
 
     def _until_decided(self, method: str, make_request: Callable[[], Any], partition: TopicIdPartition) -> None:
         """Repeats a mutation until it has a verdict: what already holds is answered OK."""

@@ -11,6 +11,7 @@ import grpc
 from tiergate.v1 import records_pb2 as pb
 from tiergate.v1 import records_pb2_grpc, types_pb2
 from tiergate_client._channels import routing_hint_by_id
+from tiergate_client._ended_calls import end_call
 from tiergate_client._patience import Patience, may_pass
 from tiergate_client._tokens import TokenKeeper
 from tiergate_client.conversions import partition_from_proto, token_from_proto
@@ -83,7 +84,7 @@ class RecordRead:
 
     def close(self) -> None:
         self._closed = True
-        self._call.cancel()
+        end_call(self._call)
 
     @property
     def _first(self) -> pb.ReadRecordsResponse:

@@ -10,6 +10,7 @@ import grpc
 from tiergate.v1 import storage_pb2 as pb
 from tiergate.v1 import storage_pb2_grpc
 from tiergate_client._channels import routing_hint
+from tiergate_client._ended_calls import end_call
 from tiergate_client._patience import Patience, may_pass
 from tiergate_client.conversions import metadata_to_proto
 from tiergate_client.errors import TiergateError, Unavailable
@@ -45,7 +46,7 @@ def followed_verification(
         except grpc.RpcError as rpc_failure:
             failure = from_rpc_error(rpc_failure)
         finally:
-            call.cancel()
+            end_call(call)
         if failure is None and not is_complete:
             failure = Unavailable(f"the verification of segment {metadata.segment_id} ended too early")
         if failure is not None and (has_begun or not may_pass(failure) or not patience.pause(failure)):

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 PACKAGES: Final = ("tiergate", "tiergate_client", "tiergate_spark", "pyspark_tiergate")
 # Spark's file server takes a name once: one that was given as --py-files has the other.
-_SHIPPED_NAME: Final = "tiergate-spark-shipped.zip"
+SHIPPED_NAME: Final = "tiergate-spark-shipped.zip"
 # The decoder copies such a file from the zip to the node's cache, where numba keeps what it compiles.
 _READ_AS_SOURCE: Final = "_kernels.py"
 # Zips have no earlier date. The same code makes the same zip.
@@ -53,7 +53,7 @@ def ship(spark: SparkSession) -> None:
 def _shipped_zip() -> Path:
     directory = tempfile.mkdtemp(prefix="tiergate-spark-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return write_package_zip(Path(directory) / _SHIPPED_NAME)
+    return write_package_zip(Path(directory) / SHIPPED_NAME)
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
