@@ -71,8 +71,8 @@ def test_two_transactions_of_one_producer_and_duplicates_are_kept_apart() -> Non
 def test_bytes_with_the_marker_may_be_left_out() -> None:
     filtering = ReadCommitted([aborted(7, 0, 5), aborted(9, 20, 30)])
     pieces = [data(6, 7), data(0, 7) + data(2, 7) + data(4, 8, count=1), data(20, 7) + data(22, 9)]
-    kept = [filtering.kept(scan_batches(piece)).tolist() for piece in pieces]
-    assert kept == [[True], [False, False, True], [True, False]]
+    kept = [filtering.kept(scan_batches(piece)) for piece in pieces]
+    assert [list(it) for it in kept if it is not None] == [[True], [False, False, True], [True, False]]
 
 
 @pytest.mark.parametrize("body", [b"", b"\x02\x00", b"\x80" * 9, b"\x10\x00\x00\x00\x02\x00"])

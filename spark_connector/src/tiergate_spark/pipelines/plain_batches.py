@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tiergate_client.batch_layout import CODEC_MASK, CONTROL, HEADER_BYTES, LENGTH_AT, LENGTH_ENDS_AT
+from tiergate_client.batch_layout import CODEC_MASK, HEADER_BYTES, LENGTH_AT, LENGTH_ENDS_AT
 from tiergate_client.records.batch_format import Codec
 from tiergate_client.records.batch_headers import ScannedBatches, scan_batches
 from tiergate_client.records.decompression import CanNotDecompress, Decompressor
@@ -46,17 +46,19 @@ class PlainBatches:
         return self.batches.fields["length"].astype(np.int64) + LENGTH_ENDS_AT
 
 
-def plain_batches(scanned: ScannedBatches, *, kept: npt.NDArray[np.bool_]) -> Iterator[PlainBatches]:
-    """Those that are kept, some megabytes at a time: what a batch may become is bounded by the decompressor.
+def plain_batches(scanned: ScannedBatches, *, kept: npt.NDArray[np.bool_] | None) -> Iterator[PlainBatches]:
+    """Those that are kept, or all: some megabytes at a time: what a batch may become is bounded by the decompressor.
 
     Control batches and empty ones are left out. Raises FoundDefect for a batch that can not be decompressed.
     """
     decompressor = Decompressor()
-    holds_records = (scanned.fields["record_count"] > 0) & (scanned.fields["attributes"] & CONTROL == 0)
+    is_wanted = scanned.fields["holds_records"] != 0
+    if kept is not None:
+        is_wanted &= kept
     group: list[int] = []
     parts: list[bytes] = []
     held = 0
-    for number in np.flatnonzero(holds_records & kept).tolist():
+    for number in np.flatnonzero(is_wanted).tolist():
         part = _plain(scanned, number, decompressor)
         group.append(number)
         parts.append(part)

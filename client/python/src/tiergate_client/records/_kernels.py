@@ -1,7 +1,8 @@
 """The loops over records, compiled by numba; everything that happens once per batch or call is done elsewhere.
 
 Self-contained on purpose: numba keeps its cache beside this file, and a copy of the file in another place works alone
-(see `kernel_loading.py`). The numbers of columns, rows, defects and headers are those of `engines.py` and `defects.py`.
+(see `kernel_loading.py`). The numbers of columns, rows, defects and headers are those of `batch_table.py`, `engines.py`
+and `defects.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ _BYTES = numba.types.Array(numba.uint8, 1, "C", readonly=True)
 _OUT_BYTES = numba.types.Array(numba.uint8, 1, "C")
 _LONGS = numba.types.Array(numba.int64, 1, "C")
 _TABLE = numba.types.Array(numba.int64, 2, "C")
-_HEADERS_OUT = numba.types.Array(numba.uint8, 2, "C")
 _INTS = numba.types.Array(numba.int32, 1, "C")
 
 _FAILED = -1
@@ -26,6 +26,7 @@ _RECORD_CUT, _RECORD_LENGTH, _NUMBER, _FIELD_LENGTH, _OFFSET, _HEADERS, _REST, _
 _MOST_HEADERS = 512 * 1024
 _WORD_BYTES = 8
 _HEADER_BYTES, _LENGTH_ENDS_AT, _MAGIC_AT, _MAGIC, _LAST_CODEC = 61, 12, 16, 2, 4
+_LOG_APPEND_TIME, _CONTROL = 8, 32
 _HAS_WORDS = sys.byteorder == "little"
 
 
@@ -38,10 +39,8 @@ def _big_endian(data: Any, at: int, size: int) -> Any:
     return number
 
 
-@numba.njit(
-    numba.types.Tuple((numba.int64, numba.int64, numba.boolean))(_BYTES, _LONGS, _HEADERS_OUT), cache=True, nogil=True
-)
-def walk_batches(data: Any, starts: Any, headers: Any) -> Any:
+@numba.njit(numba.types.Tuple((numba.int64, numba.int64, numba.boolean))(_BYTES, _TABLE), cache=True, nogil=True)
+def walk_batches(data: Any, table: Any) -> Any:
     """Fills in as many as there is room for; how many there are, where they end, whether a batch may follow."""
     count, at, end = 0, 0, data.shape[0]
     while at + _MAGIC_AT < end:
@@ -51,16 +50,24 @@ def walk_batches(data: Any, starts: Any, headers: Any) -> Any:
         if length + _LENGTH_ENDS_AT > end - at:
             break
         base_offset, last_delta = _big_endian(data, at, 8), _big_endian(data, at + 23, 4)
-        records = _big_endian(data, at + 57, 4)
+        records, attributes = _big_endian(data, at + 57, 4), _big_endian(data, at + 21, 2)
         if base_offset < 0 or last_delta < 0 or base_offset > np.iinfo(np.int64).max - last_delta:
             return count, at, False
-        if records < 0 or records > last_delta + 1 or (data[at + 22] & 7) > _LAST_CODEC:
+        if records < 0 or records > last_delta + 1 or (attributes & 7) > _LAST_CODEC:
             return count, at, False
         if records == 0 and length != _HEADER_BYTES - _LENGTH_ENDS_AT:
             return count, at, False
-        if count < starts.shape[0]:
-            starts[count] = at
-            headers[count] = data[at : at + _HEADER_BYTES]
+        if count < table.shape[0]:
+            row = table[count]
+            row[0], row[1], row[2] = at + _HEADER_BYTES, at + length + _LENGTH_ENDS_AT, records
+            row[3], row[4] = base_offset, last_delta
+            row[5], row[6] = _big_endian(data, at + 27, 8), _big_endian(data, at + 35, 8)
+            row[7], row[8], row[9] = (attributes & _LOG_APPEND_TIME) != 0, -1, 0
+            row[10], row[11], row[12] = at, length, _big_endian(data, at + 12, 4)
+            row[13], row[14] = _big_endian(data, at + 17, 4) & 0xFFFFFFFF, attributes
+            row[15], row[16] = _big_endian(data, at + 43, 8), _big_endian(data, at + 51, 2)
+            row[17], row[18] = _big_endian(data, at + 53, 4), base_offset + last_delta
+            row[19] = records > 0 and (attributes & _CONTROL) == 0
         count += 1
         at += length + _LENGTH_ENDS_AT
     return count, at, True

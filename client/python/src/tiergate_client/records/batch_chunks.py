@@ -15,6 +15,7 @@ import numpy as np
 from tiergate_client.batch_layout import HEADER_BYTES, LENGTH_AT, LENGTH_ENDS_AT, MAGIC_AT
 from tiergate_client.interfaces import RemoteStorage
 from tiergate_client.records.batch_headers import ScannedBatches, WalkBatches, scan_batches
+from tiergate_client.records.batch_table import BASE_OFFSET
 from tiergate_client.records.batch_walking import walk_batches
 from tiergate_client.records.defects import BatchDefect, FoundDefect
 from tiergate_client.records.read_split import SegmentRange
@@ -143,13 +144,16 @@ class _JoinedBytes:
         if not len(scanned):
             return scanned
         segment = self._wanted.segment
-        firsts, lasts = scanned.fields["base_offset"].astype(np.int64), scanned.last_offsets
+        firsts, lasts = scanned.table[:, BASE_OFFSET], scanned.last_offsets
+        lowest = max(self._next_offset, segment.start_offset)
         next_base = None if scanned.defect else self._next_base(scanned.end_position)
-        following = np.append(firsts[1:], segment.end_offset + 1 if next_base is None else next_base)
-        is_outside = (firsts < max(self._next_offset, segment.start_offset)) | (lasts > segment.end_offset)
-        wrong = np.flatnonzero(is_outside | (lasts >= following))
-        if not len(wrong):
+        stop = segment.end_offset + 1 if next_base is None else next_base
+        is_within = firsts[0] >= lowest and lasts[-1] < stop and lasts[-1] <= segment.end_offset
+        if is_within and (lasts[:-1] < firsts[1:]).all():  # each ends where it begins, or later
             return scanned
+        following = np.append(firsts[1:], stop)
+        is_outside = (firsts < lowest) | (lasts > segment.end_offset)
+        wrong = np.flatnonzero(is_outside | (lasts >= following))
         number = int(wrong[0])
         said = f"it has the offsets {firsts[number]} to {lasts[number]}"
         if is_outside[number]:

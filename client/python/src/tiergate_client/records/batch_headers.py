@@ -15,7 +15,6 @@ from tiergate_client.batch_layout import (
     CODEC_MASK,
     CONTROL,
     HAS_DELETE_HORIZON,
-    HEADER_BYTES,
     LENGTH_AT,
     LENGTH_ENDS_AT,
     LOG_APPEND_TIME,
@@ -23,6 +22,7 @@ from tiergate_client.batch_layout import (
     TRANSACTIONAL,
 )
 from tiergate_client.records.batch_format import HEADER_DTYPE, Codec, TimestampType
+from tiergate_client.records.batch_table import CRC32C, END, HEADER_START, LAST_OFFSET, TABLE_DTYPE, by_name
 from tiergate_client.records.batch_walking import LENGTH_TO_MAGIC, MIN_LENGTH, WalkedBatches, walk_batches
 from tiergate_client.records.control_records import control_type
 from tiergate_client.records.defects import BatchDefect
@@ -30,6 +30,19 @@ from tiergate_client.records.defects import BatchDefect
 WalkBatches: TypeAlias = Callable[[npt.NDArray[np.uint8]], WalkedBatches]
 
 _LEGACY_MIN_LENGTH: Final = 14
+_OWN_FIELDS: Final = (
+    "base_offset",
+    "last_offset",
+    "leader_epoch",
+    "attributes",
+    "base_timestamp_ms",
+    "max_timestamp_ms",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "record_count",
+)
+"""Of a BatchHeader, that are columns of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,34 +93,39 @@ class ScannedBatches:
     buffer: memoryview
     base_position: int
     """Where the buffer begins in its segment: positions of headers and errors count from the segment's beginning."""
-    starts: npt.NDArray[np.int64]
-    """Where in the buffer each batch begins."""
-    fields: npt.NDArray[Any]
-    """The headers, as HEADER_DTYPE."""
+    table: npt.NDArray[np.int64]
+    """The headers; see `batch_table.py`."""
     end_position: int
     """Where the last whole batch ends: a reader of a stream goes on from there."""
     defect: BatchDefect | None
     """What follows the batches, when that is no batch."""
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.table)
 
     def __iter__(self) -> Iterator[BatchHeader]:
         return (self[number] for number in range(len(self)))
 
     def __getitem__(self, number: int) -> BatchHeader:
-        start = int(self.starts[number])
-        header = dict(zip(HEADER_DTYPE.names or (), self.fields[number].item(), strict=True))
-        size = header.pop("length") + LENGTH_ENDS_AT
-        body = self.buffer[start + HEADER_BYTES : start + size]
-        del header["magic"], header["crc32c"]
+        header = dict(zip(TABLE_DTYPE.names or (), self.table[number].tolist(), strict=True))
+        is_control = header["attributes"] & CONTROL
+        body = self.buffer[header["records_start"] : header["records_end"]]
         return BatchHeader(
-            position=start + self.base_position,
-            size_bytes=size,
-            last_offset=header["base_offset"] + header.pop("last_offset_delta"),
-            control_type=control_type(body) if header["attributes"] & CONTROL else None,
-            **header,
+            position=header["start"] + self.base_position,
+            size_bytes=header["length"] + LENGTH_ENDS_AT,
+            control_type=control_type(body) if is_control else None,
+            **{name: header[name] for name in _OWN_FIELDS},
         )
+
+    @property
+    def fields(self) -> npt.NDArray[Any]:
+        """The table by the names of its columns, as TABLE_DTYPE."""
+        return by_name(self.table)
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where in the buffer each batch begins."""
+        return self.table[:, HEADER_START]
 
     def position(self, number: int) -> int:
         """Where in the segment a batch begins."""
@@ -116,42 +134,33 @@ class ScannedBatches:
     @property
     def last_offsets(self) -> npt.NDArray[np.int64]:
         """Of each batch, as its header says: compaction may have taken the record."""
-        last: npt.NDArray[np.int64] = self.fields["base_offset"].astype(np.int64) + self.fields["last_offset_delta"]
-        return last
+        return self.table[:, LAST_OFFSET]
 
     def until(self, number: int, reason: str | None = None) -> ScannedBatches:
         """The batches before this one, which is refused if there is a reason."""
         position = self.position(number)
-        return replace(
-            self,
-            starts=self.starts[:number],
-            fields=self.fields[:number],
-            end_position=position,
-            defect=None if reason is None else BatchDefect(position, reason),
-        )
+        defect = None if reason is None else BatchDefect(position, reason)
+        return replace(self, table=self.table[:number], end_position=position, defect=defect)
 
     def part(self, begin: int, end: int) -> ScannedBatches:
         """The batches from one number to before another; what follows them is not told."""
-        return replace(self, starts=self.starts[begin:end], fields=self.fields[begin:end], defect=None)
+        return replace(self, table=self.table[begin:end], defect=None)
 
     def those(self, is_wanted: npt.NDArray[np.bool_]) -> ScannedBatches:
         """The batches for which it is true; what follows them is not told."""
-        if is_wanted.all():
-            return self.part(0, len(self))
-        return replace(self, starts=self.starts[is_wanted], fields=self.fields[is_wanted], defect=None)
+        return replace(self, table=self.table if is_wanted.all() else self.table[is_wanted], defect=None)
 
     def first_wrong_checksum(self) -> int | None:
         """The first batch whose bytes do not match."""
         wrong = self.wrong_checksums()
-        return int(wrong[0]) if len(wrong) else None
+        return wrong[0] if wrong else None
 
-    def wrong_checksums(self) -> npt.NDArray[np.int64]:
+    def wrong_checksums(self) -> list[int]:
         """All batches whose bytes do not match; a log has up to millions of batches, hence few steps."""
-        view = self.buffer
-        ends = self.starts + self.fields["length"] + LENGTH_ENDS_AT
-        spans = zip((self.starts + CHECKSUMMED_FROM).tolist(), ends.tolist(), strict=True)
-        found = np.array([crc32c(view[start:stop]) for start, stop in spans], np.uint32)
-        return np.flatnonzero(found != self.fields["crc32c"])
+        view, starts, ends = self.buffer, self.table[:, HEADER_START] + CHECKSUMMED_FROM, self.table[:, END]
+        found = [crc32c(view[start:stop]) for start, stop in zip(starts.tolist(), ends.tolist(), strict=True)]
+        expected: list[int] = self.table[:, CRC32C].tolist()
+        return [] if found == expected else [number for number, it in enumerate(found) if it != expected[number]]
 
 
 def scan_batches(
@@ -167,13 +176,13 @@ def scan_batches(
     engine's, where one is at hand.
     """
     view = memoryview(buffer).cast("B")
-    starts, headers, end, is_sound = walk(np.frombuffer(view, np.uint8))
+    table, end, is_sound = walk(np.frombuffer(view, np.uint8))
     defect = None
     if not is_sound:
         defect = BatchDefect(end + base_position, _what_makes_no_sense(view[end:]))
     elif is_whole and end < len(view):
         defect = BatchDefect(end + base_position, f"only {len(view) - end} of its bytes are there")
-    return ScannedBatches(view, base_position, starts, headers.view(HEADER_DTYPE)[:, 0], end + base_position, defect)
+    return ScannedBatches(view, base_position, table, end + base_position, defect)
 
 
 def _what_makes_no_sense(batch: memoryview) -> str:

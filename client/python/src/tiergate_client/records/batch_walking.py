@@ -14,6 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from tiergate_client.batch_layout import CODEC_MASK, HEADER_BYTES, LENGTH_AT, LENGTH_ENDS_AT, MAGIC, MAGIC_AT
 from tiergate_client.records.batch_format import HEADER_DTYPE, Codec
+from tiergate_client.records.batch_table import table_of
 
 MIN_LENGTH: Final = HEADER_BYTES - LENGTH_ENDS_AT
 LENGTH_TO_MAGIC: Final = struct.Struct(">i4xb")
@@ -22,9 +23,8 @@ LENGTH_TO_MAGIC: Final = struct.Struct(">i4xb")
 class WalkedBatches(NamedTuple):
     """Of the whole batches at the beginning of some bytes, up to the first one that makes no sense or is cut."""
 
-    starts: npt.NDArray[np.int64]
-    headers: npt.NDArray[np.uint8]
-    """A row of HEADER_BYTES for each."""
+    table: npt.NDArray[np.int64]
+    """See `batch_table.py`."""
     end: int
     """Of the last one."""
     is_sound: bool
@@ -37,9 +37,9 @@ def walk_batches(data: npt.NDArray[np.uint8]) -> WalkedBatches:
     headers = sliding_window_view(data, HEADER_BYTES)[found] if starts else np.empty((0, HEADER_BYTES), np.uint8)
     is_bad = _make_no_sense(headers.view(HEADER_DTYPE)[:, 0])
     if not is_bad.any():
-        return WalkedBatches(found, headers, end, is_sound)
+        return WalkedBatches(table_of(found, headers), end, is_sound)
     count = int(is_bad.argmax())
-    return WalkedBatches(found[:count], headers[:count], starts[count], is_sound=False)
+    return WalkedBatches(table_of(found[:count], headers[:count]), starts[count], is_sound=False)
 
 
 def _batch_starts(view: memoryview) -> tuple[list[int], int, bool]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tiergate_client.records.arrow_arrays import from_numpy
-from tiergate_client.records.batch_table import COUNT
+from tiergate_client.records.batch_table import COUNT, IS_MAX_TIMESTAMP_OF_ALL
 from tiergate_client.records.columns import schema_of
 from tiergate_client.records.engines import Bytes, Engine, Longs
 from tiergate_client.records.header_column import headers_array
@@ -74,4 +74,5 @@ class ColumnBuilder:
 
 
 def _timestamp_types(records: IndexedRecords) -> Any:
-    return from_numpy(np.repeat(records.batches[:, 7].astype(np.int32), records.batches[:, COUNT]), pa.int32())
+    types = records.batches[:, IS_MAX_TIMESTAMP_OF_ALL].astype(np.int32)
+    return from_numpy(np.repeat(types, records.batches[:, COUNT]), pa.int32())

@@ -18,11 +18,6 @@ EngineName: TypeAlias = Literal["numba", "numpy"]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Longs: TypeAlias = npt.NDArray[np.int64]
 
-BATCH_COLUMNS: Final = 10
-"""Of the table of batches: start and end of the records in the data, their count, base offset, last offset delta,
-base timestamp, max timestamp, whether the max timestamp is every record's, the offset delta that the first record
-exceeds (-1, but for a batch that is read in steps), and whether further records follow those that are counted."""
-
 SPAN_ROWS: Final = 6
 """Of the spans of records: start and length of the key, of the value, start and number of the headers; -1 is null."""
 
@@ -34,7 +29,7 @@ class Engine(Protocol):
     """Loops over batches and records; arrays are contiguous and of the right size. All may run without the GIL."""
 
     def walk_batches(self, data: Bytes) -> WalkedBatches:
-        """The headers of the batches at the beginning of the data."""
+        """The batches at the beginning of the data."""
         ...
 
     def index_records(
@@ -42,7 +37,8 @@ class Engine(Protocol):
     ) -> tuple[int, RecordDefect, int]:
         """Fills in offsets, timestamps and spans. The first batch with a defect, or -1; which; where the records end.
 
-        Sound are batches whose records fill their bytes exactly and whose offsets ascend within the batch.
+        Of the table of batches the first RECORD_COLUMNS are read (`batch_table.py`). Sound are batches whose records
+        fill their bytes exactly and whose offsets ascend within the batch.
         """
         ...
 

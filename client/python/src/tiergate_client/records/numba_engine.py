@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from tiergate_client.batch_layout import HEADER_BYTES
+from tiergate_client.records.batch_table import TABLE_COLUMNS
 from tiergate_client.records.batch_walking import WalkedBatches
 from tiergate_client.records.defects import RecordDefect
 from tiergate_client.records.engines import Bytes, Longs
 from tiergate_client.records.kernel_loading import load_kernels
+
+# Batches are larger as a rule. Where they are not, they are walked through twice.
+_BATCH_BYTES: Final = 4096
 
 
 class NumbaEngine:
@@ -21,13 +24,14 @@ class NumbaEngine:
         self._kernels = load_kernels()
 
     def walk_batches(self, data: Bytes) -> WalkedBatches:
-        count, _, _ = self._kernels.walk_batches(data, np.empty(0, np.int64), np.empty((0, HEADER_BYTES), np.uint8))
-        starts = np.empty(count, np.int64)
-        headers = np.empty((count, HEADER_BYTES), np.uint8)
-        found, end, is_sound = self._kernels.walk_batches(data, starts, headers)
-        if found != count:
-            raise RuntimeError("bytes were changed while they were read: give the decoder memory of its own")
-        return WalkedBatches(starts, headers, end, is_sound)
+        table = np.empty((len(data) // _BATCH_BYTES + 1, TABLE_COLUMNS), np.int64)
+        count, end, is_sound = self._kernels.walk_batches(data, table)
+        if count > len(table):
+            table = np.empty((count, TABLE_COLUMNS), np.int64)
+            found, end, is_sound = self._kernels.walk_batches(data, table)
+            if found != count:
+                raise RuntimeError("bytes were changed while they were read: give the decoder memory of its own")
+        return WalkedBatches(table[:count], end, is_sound)
 
     def index_records(
         self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs

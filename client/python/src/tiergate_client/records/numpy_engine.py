@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tiergate_client.records.batch_table import RECORD_COLUMNS
 from tiergate_client.records.batch_walking import WalkedBatches, walk_batches
 from tiergate_client.records.defects import MOST_HEADERS, RecordDefect
 from tiergate_client.records.engines import Bytes, Longs
@@ -70,7 +71,7 @@ class _Walk:
 def _walk_records(view: memoryview, batches: Longs) -> _Walk:
     starts: list[int] = []
     ends: list[int] = []
-    for batch, (start, end, count, *_, has_more) in enumerate(batches.tolist()):
+    for batch, (start, end, count, *_, has_more) in enumerate(batches[:, :RECORD_COLUMNS].tolist()):
         at = start
         for _ in range(count):
             if at < end and (byte := view[at]) < 0x80:

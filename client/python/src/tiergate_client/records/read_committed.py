@@ -35,11 +35,14 @@ class ReadCommitted:
             for producer, found in ((producer, sorted(found)) for producer, found in spans.items())
         }
 
-    def kept(self, scanned: ScannedBatches) -> npt.NDArray[np.bool_]:
-        """Whether each batch is no part of an aborted transaction; control batches are no data either way."""
-        kept = np.ones(len(scanned), np.bool_)
+    def kept(self, scanned: ScannedBatches) -> npt.NDArray[np.bool_] | None:
+        """Whether each batch is no part of an aborted transaction; None if no transaction was aborted.
+
+        Control batches are no data either way.
+        """
         if not self._spans:
-            return kept
+            return None
+        kept = np.ones(len(scanned), np.bool_)
         transactional = np.flatnonzero(scanned.fields["attributes"] & TRANSACTIONAL)
         producers = scanned.fields["producer_id"][transactional]
         for producer in np.unique(producers).tolist():

@@ -8,16 +8,18 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tiergate_client.batch_layout import CODEC_MASK, CONTROL, HEADER_BYTES, LENGTH_ENDS_AT
+from tiergate_client.batch_layout import CODEC_MASK
 from tiergate_client.records.batch_format import MIN_RECORD_BYTES, Codec
 from tiergate_client.records.batch_headers import ScannedBatches
 from tiergate_client.records.batch_table import (
+    ATTRIBUTES,
     BASE_OFFSET,
     COUNT,
     END,
     EXCEEDED_DELTA,
+    HOLDS_RECORDS,
+    LAST_OFFSET,
     START,
-    batch_table,
     record_steps,
 )
 from tiergate_client.records.column_building import ColumnBuilder, IndexedRecords
@@ -67,12 +69,13 @@ class RecordDecoder:
         not count: one can read on behind a damaged batch.
         """
         for begin, end in self._runs(scanned):
-            run = scanned.part(begin, end)
-            is_asked = (run.last_offsets >= start_offset) & (run.fields["base_offset"] < stop_offset)
-            asked = run.those(is_asked)
-            is_wanted = _holds_records(asked)
-            if kept is not None:
-                is_wanted &= kept[begin:end][is_asked]
+            asked, is_kept = scanned.part(begin, end), None if kept is None else kept[begin:end]
+            if asked.table[0, BASE_OFFSET] < start_offset or asked.table[-1, LAST_OFFSET] >= stop_offset:
+                is_asked = (asked.last_offsets >= start_offset) & (asked.table[:, BASE_OFFSET] < stop_offset)
+                asked, is_kept = asked.those(is_asked), None if is_kept is None else is_kept[is_asked]
+            is_wanted = asked.table[:, HOLDS_RECORDS] != 0
+            if is_kept is not None:
+                is_wanted &= is_kept
             damaged = asked.first_wrong_checksum() if self._check_crc else None
             if damaged is not None:
                 is_wanted[damaged:] = False
@@ -87,7 +90,12 @@ class RecordDecoder:
 
     def _runs(self, scanned: ScannedBatches) -> Iterator[tuple[int, int]]:
         """Numbers of the first batch of each run, and behind the last."""
-        end_bytes = np.cumsum(scanned.fields["length"] + (LENGTH_ENDS_AT - HEADER_BYTES), dtype=np.int64)
+        if not len(scanned):
+            return
+        if scanned.table[-1, END] - scanned.table[0, START] <= 1.5 * self._group_bytes:
+            yield 0, len(scanned)
+            return
+        end_bytes = np.cumsum(scanned.table[:, END] - scanned.table[:, START])
         begin = 0
         while begin < len(scanned):
             before = int(end_bytes[begin - 1]) if begin else 0
@@ -100,42 +108,40 @@ class RecordDecoder:
     def _groups(self, batches: ScannedBatches) -> Iterator[IndexedRecords]:
         if not len(batches):
             return
-        bounds = np.empty((len(batches), 2), np.int64)
-        bounds[:, 0] = batches.starts + HEADER_BYTES
-        bounds[:, 1] = batches.starts + batches.fields["length"] + LENGTH_ENDS_AT
-        codecs = batches.fields["attributes"] & CODEC_MASK
+        codecs = batches.table[:, ATTRIBUTES] & CODEC_MASK
         if codecs.any():
-            yield from self._decompressed_groups(batches, codecs.tolist(), bounds.tolist())
+            yield from self._decompressed_groups(batches, codecs.tolist())
         else:
-            yield from self._records(batches, np.frombuffer(batches.buffer, np.uint8), bounds)
+            yield from self._records(batches, np.frombuffer(batches.buffer, np.uint8), batches.table)
 
-    def _decompressed_groups(
-        self, batches: ScannedBatches, codecs: list[int], bounds: list[list[int]]
-    ) -> Iterator[IndexedRecords]:
+    def _decompressed_groups(self, batches: ScannedBatches, codecs: list[int]) -> Iterator[IndexedRecords]:
         """All of a group stands in the decompressor's buffer, so that there is one array to read from."""
         spans: list[tuple[int, int]] = []
         begin = 0
         defect: BatchDefect | None = None
-        for index, (start, end) in enumerate(bounds):
+        for index, (start, end) in enumerate(batches.table[:, [START, END]].tolist()):
             try:
                 spans.append(self._decompressor.append(Codec(codecs[index]), batches.buffer[start:end]))
             except CanNotDecompress as error:
                 defect = BatchDefect(batches.position(index), str(error))
                 break
             if self._decompressor.used >= self._group_bytes:
-                yield from self._records(batches.part(begin, index + 1), self._decompressor.data, _pairs(spans))
+                yield from self._decompressed(batches.part(begin, index + 1), spans)
                 begin, spans = index + 1, []
                 self._decompressor.clear()
         if spans:
-            end = begin + len(spans)
-            yield from self._records(batches.part(begin, end), self._decompressor.data, _pairs(spans))
+            yield from self._decompressed(batches.part(begin, begin + len(spans)), spans)
         self._decompressor.clear()
         if defect is not None:
             raise FoundDefect(defect)
 
-    def _records(self, batches: ScannedBatches, data: Bytes, bounds: Longs) -> Iterator[IndexedRecords]:
+    def _decompressed(self, batches: ScannedBatches, spans: list[tuple[int, int]]) -> Iterator[IndexedRecords]:
+        table = batches.table.copy()
+        table[:, [START, END]] = spans
+        yield from self._records(batches, self._decompressor.data, table)
+
+    def _records(self, batches: ScannedBatches, data: Bytes, table: Longs) -> Iterator[IndexedRecords]:
         """Of one group; only the last batch of one may be large. Raises FoundDefect behind the sound ones."""
-        table = batch_table(batches, bounds)
         sizes = table[:, END] - table[:, START]
         too_many = np.flatnonzero(table[:, COUNT] > sizes // MIN_RECORD_BYTES)
         sound = int(too_many[0]) if len(too_many) else len(table)
@@ -193,12 +199,3 @@ class _Defective(Exception):
         super().__init__(reason)
         self.row = row
         self.reason = reason
-
-
-def _holds_records(scanned: ScannedBatches) -> Mask:
-    mask: Mask = (scanned.fields["record_count"] > 0) & ((scanned.fields["attributes"] & CONTROL) == 0)
-    return mask
-
-
-def _pairs(spans: list[tuple[int, int]]) -> Longs:
-    return np.array(spans, np.int64).reshape(-1, 2)

@@ -36,7 +36,7 @@ class ChecksumCheck:
         controls = int(counts[batches.fields["attributes"] & CONTROL != 0].sum(dtype=np.int64))
         self.record_count += int(counts.sum(dtype=np.int64)) - controls
         self.control_record_count += controls
-        for number in batches.wrong_checksums().tolist():
+        for number in batches.wrong_checksums():
             self._findings.add(
                 Kind.BATCH_CHECKSUM,
                 "the checksum of the batch does not match its bytes",
