@@ -12,7 +12,7 @@ from tiergate_client.records.defects import FoundDefect
 from tiergate_client.records.engines import EngineName
 from tiergate_client.records.record_decoder import DEFAULT_GROUP_BYTES, Mask, RecordDecoder
 
-Keep: TypeAlias = Callable[[ScannedBatches], Mask]
+Keep: TypeAlias = Callable[[ScannedBatches], Mask | None]
 
 
 def decode_batches(
