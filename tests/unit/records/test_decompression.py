@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import sys
 import tracemalloc
 
 import pyarrow as pa
@@ -22,8 +23,18 @@ from tiergate_client.errors import CorruptBatch
 from tiergate_client.records import Codec, decode_batches
 from tiergate_client.records.decompression import CanNotDecompress, Decompressor
 
+pytestmark = pytest.mark.usefixtures("libraries")
+
 PLAIN = b"some text that repeats itself, some text that repeats itself; " * 50
 COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]
+
+
+@pytest.fixture(params=["lz4 and zstandard", "pyarrow alone"])
+def libraries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is installed."""
+    if request.param == "pyarrow alone":
+        for name in ("lz4.block", "zstandard"):
+            monkeypatch.setitem(sys.modules, name, None)
 
 
 def decompressed(codec: Codec, body: bytes, *, limit: int = 1 << 20) -> bytes:

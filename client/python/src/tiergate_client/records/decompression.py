@@ -21,11 +21,15 @@ import pyarrow as pa
 
 from tiergate_client.records.batch_format import Codec
 from tiergate_client.records.engines import Bytes
+from tiergate_client.records.usual_frames import IntoRoom, usual_frames
 
 DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 
 _STREAMED: Final = {Codec.GZIP: "gzip", Codec.LZ4: "lz4", Codec.ZSTD: "zstd"}
 _FIRST_BYTES: Final = 1024 * 1024
+# What most frames hold no more than; others are decompressed step by step.
+_USUAL_RATIO: Final = 8
+_LEAST_ROOM_BYTES: Final = 64 * 1024
 _MOST_KEPT_BYTES: Final = 32 * 1024 * 1024
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = len(_XERIAL_MAGIC) + 8
@@ -46,6 +50,7 @@ class Decompressor:
         self._max_bytes = max_bytes_per_batch
         self._buffer = np.empty(0, np.uint8)
         self._used = 0
+        self._usual = usual_frames()
 
     @property
     def data(self) -> Bytes:
@@ -64,6 +69,9 @@ class Decompressor:
     def append(self, codec: Codec, body: memoryview) -> tuple[int, int]:
         """Where in `data` the decompressed body begins and ends."""
         start = self._used
+        usual = self._usual.get(codec)
+        if usual is not None and self._has_appended(usual, body):
+            return start, self._used
         try:
             if codec is Codec.NONE:
                 self._append_block(body)
@@ -81,6 +89,13 @@ class Decompressor:
             self._used = start
             raise
         return start, self._used
+
+    def _has_appended(self, usual: IntoRoom, body: memoryview) -> bool:
+        room = min(_USUAL_RATIO * len(body) + _LEAST_ROOM_BYTES, self._max_bytes)
+        self._reserve(room)
+        written = usual(body, self._buffer[self._used : self._used + room].data)
+        self._used += written or 0
+        return written is not None
 
     def _append_block(self, block: memoryview) -> None:
         self._reserve(len(block))

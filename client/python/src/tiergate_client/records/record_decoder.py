@@ -30,6 +30,7 @@ from tiergate_client.records.engines import SPAN_ROWS, Bytes, EngineName, Longs,
 Mask = npt.NDArray[np.bool_]
 
 DEFAULT_GROUP_BYTES: Final = 2 * 1024 * 1024
+_CODECS: Final = tuple(Codec)
 NO_STOP: Final = np.iinfo(np.int64).max
 
 
@@ -121,7 +122,7 @@ class RecordDecoder:
         defect: BatchDefect | None = None
         for index, (start, end) in enumerate(batches.table[:, [START, END]].tolist()):
             try:
-                spans.append(self._decompressor.append(Codec(codecs[index]), batches.buffer[start:end]))
+                spans.append(self._decompressor.append(_CODECS[codecs[index]], batches.buffer[start:end]))
             except CanNotDecompress as error:
                 defect = BatchDefect(batches.position(index), str(error))
                 break
