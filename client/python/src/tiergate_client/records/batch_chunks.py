@@ -33,20 +33,34 @@ def batch_chunks(
     *,
     chunk_bytes: int = DEFAULT_CHUNK_BYTES,
     walk: WalkBatches = walk_batches,
+    memory: ChunkMemory | None = None,
 ) -> Iterator[ScannedBatches]:
     """Every batch once, in order. What is given is overwritten when the next one is asked for.
 
-    `walk` is an engine's, where one is at hand. The last one may have a defect. Raises FoundDefect where bytes are
-    missing, and what RemoteStorage.fetch_segment raises.
+    `walk` is an engine's, where one is at hand; `memory` is for who reads several ranges, one after another. The last
+    one may have a defect. Raises FoundDefect where bytes are missing, and what RemoteStorage.fetch_segment raises.
     """
     if not wanted.size_bytes:
         return
-    joined = _JoinedBytes(wanted, chunk_bytes, walk)
+    joined = _JoinedBytes(wanted, chunk_bytes, walk, memory or ChunkMemory())
     with storage.fetch_segment(wanted.segment, offset=wanted.start_position, length=wanted.size_bytes) as stream:
         while not joined.is_done and (count := stream.readinto(joined.room)):
             yield from joined.add(count)
     yield from joined.take(is_end=True)
     joined.require_end()
+
+
+class ChunkMemory:
+    """For the bytes of one range at a time. Fresh memory costs as much as to receive them."""
+
+    def __init__(self) -> None:
+        self._kept = memoryview(b"")
+
+    def of(self, size_bytes: int) -> memoryview:
+        """What it held is still in it."""
+        if len(self._kept) < size_bytes:
+            self._kept = np.empty(size_bytes, np.uint8).data
+        return self._kept[:size_bytes]
 
 
 class _JoinedBytes:
@@ -57,14 +71,14 @@ class _JoinedBytes:
     the next one begins, since their offsets have to agree.
     """
 
-    def __init__(self, wanted: SegmentRange, chunk_bytes: int, walk: WalkBatches) -> None:
+    def __init__(self, wanted: SegmentRange, chunk_bytes: int, walk: WalkBatches, memory: ChunkMemory) -> None:
         self._wanted = wanted
         self._walk = walk
         self._position = wanted.start_position
         self._next_offset = 0
         # With room for the beginning of a batch beside it, so that the stream can put whole blocks behind that.
         size = max(chunk_bytes + chunk_bytes // 4, HEADER_BYTES)
-        self._buffer = memoryview(bytearray(min(size, wanted.size_bytes)))
+        self._buffer = memory.of(min(size, wanted.size_bytes))
         self._chunk_bytes = self._enough = min(chunk_bytes, len(self._buffer))
         self._used = 0
         self._has_defect = False

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tiergate_client.interfaces import RemoteStorage
-from tiergate_client.records.batch_chunks import DEFAULT_CHUNK_BYTES, batch_chunks
+from tiergate_client.records.batch_chunks import DEFAULT_CHUNK_BYTES, ChunkMemory, batch_chunks
 from tiergate_client.records.columns import DEFAULT_COLUMNS
 from tiergate_client.records.decompression import DEFAULT_MAX_DECOMPRESSED_BYTES
 from tiergate_client.records.defects import FoundDefect
@@ -49,9 +49,12 @@ def read_split(
 
 def _records(split: ReadSplit, storage: RemoteStorage, decoder: RecordDecoder, chunk_bytes: int) -> Iterator[Any]:
     committed = ReadCommitted(split.aborted)
+    memory = ChunkMemory()
     for wanted in split.ranges:
         with _named_defects(wanted):
-            for scanned in batch_chunks(wanted, storage, chunk_bytes=chunk_bytes, walk=decoder.walk_batches):
+            for scanned in batch_chunks(
+                wanted, storage, chunk_bytes=chunk_bytes, walk=decoder.walk_batches, memory=memory
+            ):
                 yield from decoder.decode(
                     scanned,
                     kept=committed.kept(scanned),
