@@ -51,6 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Builds the S3 server before the clock of a test runs: the first time takes minutes."""
+    if getattr(session.config.option, "loadgroup", False) and session.items and "@" not in session.items[0].nodeid:
+        raise pytest.UsageError("this pytest-xdist can not tell this pytest what belongs together: pin another pytest")
     is_needed = any("s3" in getattr(item, "fixturenames", ()) for item in session.items)
     if is_needed and not session.config.option.collectonly:
         with suppress(S3ServerMissing):  # said by the tests that need it

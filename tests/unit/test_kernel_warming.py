@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from support.waiting import wait_until
+from tiergate_client.kernel_mark import is_filled, set_filled
 from tiergate_server.kernel_warming import warm_kernels
 from tiergate_server.worker import Worker
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing was compiled into it."""
+    path = tmp_path / "cache"
+    path.mkdir()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(path))
+    return path
 
 
 @pytest.fixture
@@ -85,3 +96,33 @@ def test_no_process_is_started_by_further_workers(
     with caplog.at_level(logging.INFO):
         warm_kernels(Worker(number, 3, tmp_path))()
     assert not caplog.messages
+
+
+def test_no_process_is_started_where_the_cache_was_filled_until_that_is_out_of_date(
+    interpreter: Path, cache: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not interpreter.exists(), "an attempt to start it is logged"
+    set_filled()
+    with caplog.at_level(logging.INFO):
+        warm_kernels(None)()
+        assert not caplog.messages
+        monkeypatch.setenv("NUMBA_CPU_NAME", "another")
+        warm_kernels(None)()
+        assert len(caplog.messages) == 1
+        monkeypatch.delenv("NUMBA_CPU_NAME")
+        for file in cache.iterdir():
+            file.unlink()
+        warm_kernels(None)()
+        assert len(caplog.messages) == 2
+
+
+def test_what_can_not_be_marked_is_no_failure(cache: Path) -> None:
+    cache.rmdir()
+    set_filled()
+    assert not is_filled()
+
+
+def test_compiling_says_that_the_cache_is_filled(cache: Path) -> None:
+    subprocess.run([sys.executable, "-m", "tiergate_client.records.compile_kernels"], check=True)
+    assert is_filled()
+    assert list(cache.rglob("*.nbi"))

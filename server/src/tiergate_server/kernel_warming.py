@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 
+from tiergate_client.kernel_mark import is_filled
 from tiergate_server.worker import Worker
 
 _logger = logging.getLogger(__name__)
@@ -28,9 +29,9 @@ _LOWEST_PRIORITY = 19
 def warm_kernels(worker: Worker | None) -> Callable[[], None]:
     """Returns at once, and never fails. What it returns ends the process, which also ends if the plane is killed.
 
-    Of several workers the first one does so: the others find what it has compiled.
+    Of several workers the first one does so: the others find what it has compiled, and so does the next start.
     """
-    if (worker is not None and worker.number != 1) or not all(map(find_spec, _NEEDED)):
+    if (worker is not None and worker.number != 1) or not all(map(find_spec, _NEEDED)) or is_filled():
         return lambda: None
     try:
         process = subprocess.Popen(

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
+from tiergate_client.kernel_mark import set_filled
 from tiergate_client.records.kernel_loading import import_framing_kernels, import_kernels
 from tiergate_client.records.scratch_cache import is_filled_but_read_only
 
@@ -26,6 +27,7 @@ def main(arguments: Sequence[str]) -> str | None:
         if not is_filled_but_read_only():
             import_kernels()
             import_framing_kernels()
+            set_filled()
     except ImportError as error:
         return f"The loops over records can not be compiled: {error}. Install numba."
     except (RuntimeError, OSError) as error:

@@ -92,10 +92,13 @@ class Decompressor:
 
     def _has_appended(self, usual: IntoRoom, body: memoryview) -> bool:
         room = min(_USUAL_RATIO * len(body) + _LEAST_ROOM_BYTES, self._max_bytes)
-        self._reserve(room)
-        written = usual(body, self._buffer[self._used : self._used + room].data)
-        self._used += written or 0
-        return written is not None
+        if self._used + room > len(self._buffer):
+            self._reserve(room)
+        written = usual(body, self._buffer.data[self._used : self._used + room])
+        if written is None:
+            return False
+        self._used += written
+        return True
 
     def _append_block(self, block: memoryview) -> None:
         self._reserve(len(block))
