@@ -46,7 +46,11 @@ class Download:
         self._call: Any = None
         self._checksum = 0
         self._open()
-        self._first = self._next()
+        try:
+            self._first = self._next()
+        except BaseException:
+            self.close()
+            raise
 
     def pieces(self) -> Iterator[memoryview]:
         chunk = self._first
@@ -80,6 +84,7 @@ class Download:
             except StopIteration:
                 failure = Unavailable("the stream ended before its last chunk")
             except framing.MalformedMessage as damage:
+                end_call(self._call)
                 failure = Unavailable(f"a message arrived damaged: {damage}")
             except grpc.RpcError as rpc_failure:
                 if self._closed:

@@ -7,7 +7,7 @@ from typing import Final
 
 import grpc
 
-# gRPC ends a call on this side of the wire at once. Never waited out, but in a process whose threads are gone.
+# gRPC ends a call on this side of the wire at once. Waited out only where its thread is gone, or is the one that waits.
 _LONGEST_WAIT_S: Final = 1.0
 
 

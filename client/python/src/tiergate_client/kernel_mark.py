@@ -16,7 +16,7 @@ _COMPILED: Final = ("_kernels.py", "_framing_kernels.py")
 
 
 def is_filled() -> bool:
-    """By these sources, versions and kind of processor, into the cache that this process would use."""
+    """By these sources and versions, on this host, into the cache that this process would use."""
     mark = _mark()
     return mark is not None and mark.exists()
 

@@ -35,7 +35,8 @@ class PlainBatches:
 
     @property
     def codecs(self) -> npt.NDArray[np.int64]:
-        return (self.original["attributes"] & CODEC_MASK).astype(np.int64)
+        codecs: npt.NDArray[np.int64] = self.original["attributes"] & CODEC_MASK
+        return codecs
 
     @property
     def stored_bytes(self) -> npt.NDArray[np.int64]:
@@ -47,7 +48,7 @@ class PlainBatches:
 
 
 def plain_batches(scanned: ScannedBatches, *, kept: npt.NDArray[np.bool_] | None) -> Iterator[PlainBatches]:
-    """Those that are kept, or all: some megabytes at a time: what a batch may become is bounded by the decompressor.
+    """Those that are kept, or all, some megabytes at a time: what a batch may become is bounded by the decompressor.
 
     Control batches and empty ones are left out. Raises FoundDefect for a batch that can not be decompressed.
     """

@@ -20,7 +20,7 @@ from tiergate_client.records.batch_walking import walk_batches
 from tiergate_client.records.defects import BatchDefect, FoundDefect
 from tiergate_client.records.read_split import SegmentRange
 
-DEFAULT_CHUNK_BYTES: Final = 4 * 1024 * 1024
+DEFAULT_CHUNK_BYTES: Final = 2 * 1024 * 1024
 MOST_BATCH_BYTES: Final = 256 * 1024 * 1024
 """Twice what the records of one may take when they are decompressed, and far beyond what brokers are set to accept."""
 _BASE_OFFSET: Final = struct.Struct(">q")

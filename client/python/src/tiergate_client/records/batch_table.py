@@ -66,7 +66,7 @@ def table_of(starts: npt.NDArray[np.int64], headers: npt.NDArray[np.uint8]) -> n
     fields = headers.view(HEADER_DTYPE)[:, 0]
     table = np.empty((len(starts), TABLE_COLUMNS), np.int64)
     named = by_name(table)
-    for name in (HEADER_DTYPE.names or ()) if len(starts) else ():
+    for name in HEADER_DTYPE.names or ():
         if name != "magic":
             named[name] = fields[name]
     attributes = named["attributes"]

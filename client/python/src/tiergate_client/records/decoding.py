@@ -31,8 +31,8 @@ def decode_batches(
     """The records of the whole batches in the buffer, in the order of the log, as `pyarrow.RecordBatch`es.
 
     A batch that is cut at the end of the buffer is left out, unless the buffer `is_whole`. Control batches are never
-    given. `keep` says of each batch whether its records are wanted: ReadCommitted.kept is one. Batches are joined until
-    they have about `group_bytes`; one of more than twice that is given in steps.
+    given. `keep` says of each batch whether its records are wanted, or None for all: ReadCommitted.kept is one. Batches
+    are joined until they have about `group_bytes`; one of more than twice that is given in steps.
 
     Raises CorruptBatch, with `segment` and the position from `base_position` on, after the records of all batches
     before that one; InvalidField, at once, for columns that are not there.

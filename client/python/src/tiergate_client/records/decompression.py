@@ -70,8 +70,10 @@ class Decompressor:
         """Where in `data` the decompressed body begins and ends."""
         start = self._used
         usual = self._usual.get(codec)
-        if usual is not None and self._has_appended(usual, body):
-            return start, self._used
+        if usual is not None:
+            if self._has_appended(usual, body):
+                return start, self._used
+            del self._usual[codec]  # the next ones will be like this one, and all that was done was in vain
         try:
             if codec is Codec.NONE:
                 self._append_block(body)
@@ -93,7 +95,7 @@ class Decompressor:
     def _has_appended(self, usual: IntoRoom, body: memoryview) -> bool:
         room = min(_USUAL_RATIO * len(body) + _LEAST_ROOM_BYTES, self._max_bytes)
         if self._used + room > len(self._buffer):
-            self._reserve(room)
+            self._reserve(room, most=self._used + self._max_bytes)
         written = usual(body, self._buffer.data[self._used : self._used + room])
         if written is None:
             return False

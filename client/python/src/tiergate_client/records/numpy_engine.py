@@ -115,7 +115,7 @@ class _Columns:
     def read(
         self, offsets: Longs, timestamps: Longs, spans: Longs, batch_of: npt.NDArray[np.intp], batches: Longs
     ) -> None:
-        of = batches[batch_of]
+        of = batches[:, :RECORD_COLUMNS][batch_of]
         delta_ms = self._number(_LONG_BITS)
         timestamps[:] = np.where(of[:, 7] != 0, of[:, 6], of[:, 5] + delta_ms)
         delta = self._number(INT_BITS)

@@ -8,7 +8,7 @@ what is wrong. The libraries are optional.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from tiergate_client.records.batch_format import Codec
@@ -32,7 +32,7 @@ _ZSTD_MOST_WINDOW_BYTES: Final = 8 * 1024 * 1024
 """What every decoder has to support, by zstd's own recommendation."""
 
 
-def usual_frames() -> Mapping[Codec, IntoRoom]:
+def usual_frames() -> dict[Codec, IntoRoom]:
     """For codecs whose library is there. Not to be shared by threads."""
     found: dict[Codec, IntoRoom] = {}
     try:
