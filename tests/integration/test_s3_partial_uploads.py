@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -178,15 +179,21 @@ def test_part_is_sent_while_it_is_received(store: S3Store, monkeypatch: pytest.M
 
 
 def test_many_sessions_write_the_same_upload_at_once_and_one_commits(store: S3Store, bucket: Bucket) -> None:
+    """The store may call it an internal error that another completes the upload meanwhile: callers then try again."""
     handle = begin(store)
 
-    def write_all(_: int) -> str:
+    def write_all(number: int, *, attempts: int = 5) -> str:
         try:
             with opened(store, handle) as upload:
                 write(upload, upload.committed_bytes)
                 return "new" if upload.commit() else "taken"
         except PartialGone:
             return "gone"
+        except StorageUnavailable:
+            if attempts == 1:
+                raise
+        time.sleep(0.5)
+        return write_all(number, attempts=attempts - 1)
 
     with ThreadPoolExecutor(4) as threads:
         ends = list(threads.map(write_all, range(4)))
