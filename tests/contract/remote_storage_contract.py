@@ -287,6 +287,8 @@ class RemoteStorageContract(UploadContract):
                 assert answer.read() == getattr(data, file.value)
         assert resolved.valid_ms == 900_000
         assert resolved.expires_at_ms > 900_000
+        some = {SegmentFile.LOG, SegmentFile.TIME_INDEX}
+        assert storage.resolve_segment(metadata, files=some).urls.keys() == some
 
     def test_urls_are_valid_as_long_as_was_asked_for_and_no_longer_than_the_limit(self, storage: RemoteStorage) -> None:
         metadata = make_metadata()

@@ -249,14 +249,17 @@ def test_upload_with_a_wrong_checksum_is_refused_and_stores_nothing(
 def test_urls_of_what_cannot_be_read_past_the_service_are_refused(
     storage: storage_pb2_grpc.RemoteStorageServiceStub, stored: RemoteLogSegmentMetadata
 ) -> None:
-    def resolve(metadata: RemoteLogSegmentMetadata, valid_seconds: int = 0) -> Callable[[], object]:
-        request = pb.ResolveSegmentRequest(metadata=metadata_to_proto(metadata), valid_seconds=valid_seconds)
+    def resolve(metadata: RemoteLogSegmentMetadata, **asked: Any) -> Callable[[], object]:
+        request = pb.ResolveSegmentRequest(metadata=metadata_to_proto(metadata), **asked)
         return lambda: storage.ResolveSegment(request, timeout=TIMEOUT_S)
 
     refused(resolve(make_metadata()), NOT_FOUND, "SEGMENT_NOT_FOUND")
     refused(resolve(stored), grpc.StatusCode.UNIMPLEMENTED, "")
     details = refused(resolve(stored, valid_seconds=-1), INVALID, "INVALID_FIELD")
     assert details == {"field": "valid_seconds"}
+    for unknown in (types_pb2.SEGMENT_FILE_UNSPECIFIED, 99):
+        files = [types_pb2.SEGMENT_FILE_LOG, unknown]
+        assert refused(resolve(stored, files=files), INVALID, "INVALID_FIELD") == {"field": "files"}
 
 
 def test_chunks_out_of_order_name_what_was_received(channel: grpc.Channel, upload: Messages) -> None:

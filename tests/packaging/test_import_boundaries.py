@@ -23,7 +23,7 @@ _SHELL = tuple(
 )
 _SDKS = ("grpc", "grpc_health", "grpc_reflection", "google", "boto3", "botocore", "confluent_kafka", "sqlite3")
 _TOOLKITS = ("typer", "rich", "prometheus_client", "uvloop")
-_CLIENT_MAY_IMPORT = {"grpc", "google", "crc32c", "tiergate", "tiergate_client"} | sys.stdlib_module_names
+_CLIENT_MAY_IMPORT = {"awscrt", "grpc", "google", "crc32c", "tiergate", "tiergate_client"} | sys.stdlib_module_names
 _RECORDS = "tiergate_client.records"
 _RECORDS_MAY_IMPORT = {"lz4", "numba", "numpy", "pyarrow", "zstandard"}
 _CLIENT_VALUES = tuple(

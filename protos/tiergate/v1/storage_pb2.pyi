@@ -475,18 +475,24 @@ class ResolveSegmentRequest(google.protobuf.message.Message):
 
     METADATA_FIELD_NUMBER: builtins.int
     VALID_SECONDS_FIELD_NUMBER: builtins.int
+    FILES_FIELD_NUMBER: builtins.int
     valid_seconds: builtins.int
     """How long the URLs shall be valid; 0 is the server's choice, and more than its `url_seconds` limit becomes that."""
     @property
     def metadata(self) -> tiergate.v1.types_pb2.RemoteLogSegmentMetadata: ...
+    @property
+    def files(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[tiergate.v1.types_pb2.SegmentFile.ValueType]:
+        """Those to locate; none is all."""
+
     def __init__(
         self,
         *,
         metadata: tiergate.v1.types_pb2.RemoteLogSegmentMetadata | None = ...,
         valid_seconds: builtins.int = ...,
+        files: collections.abc.Iterable[tiergate.v1.types_pb2.SegmentFile.ValueType] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["metadata", b"metadata"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["metadata", b"metadata", "valid_seconds", b"valid_seconds"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["files", b"files", "metadata", b"metadata", "valid_seconds", b"valid_seconds"]) -> None: ...
 
 global___ResolveSegmentRequest = ResolveSegmentRequest
 
@@ -506,7 +512,7 @@ class ResolveSegmentResponse(google.protobuf.message.Message):
     def manifest(self) -> tiergate.v1.types_pb2.SegmentManifest: ...
     @property
     def locations(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___FileLocation]:
-        """One for each file of the manifest."""
+        """One for each file of the manifest that was asked for."""
 
     def __init__(
         self,

@@ -177,7 +177,7 @@ class RemoteStorageServiceStub:
         tiergate.v1.storage_pb2.ResolveSegmentResponse,
     ]
     """Where to read the files of a segment without this service: a URL for each, with all that is needed to verify what
-    comes from there. Read the log in whole blocks of 1048576 bytes and compare each with `log_block_crc32c` of the
+    comes from there. Name the files that you read: each URL is work to sign. Read the log in whole blocks of 1048576 bytes and compare each with `log_block_crc32c` of the
     manifest before using a byte; compare an index with its file's checksum. A URL grants what it names to whoever has
     it until it expires: keep it out of logs. Servers that offer this name the feature "direct".
 
@@ -190,7 +190,8 @@ class RemoteStorageServiceStub:
 
       condition                              | code             | reason            | the caller
       ---------------------------------------|------------------|-------------------|--------------------------
-      `valid_seconds` negative               | INVALID_ARGUMENT | INVALID_FIELD     | corrects it
+      `valid_seconds` negative, `files` with
+      one that is unknown                    | INVALID_ARGUMENT | INVALID_FIELD     | corrects it
       no such segment, or not complete       | NOT_FOUND        | SEGMENT_NOT_FOUND | takes it as gone
       the store that holds it gives no URLs  | UNIMPLEMENTED    | (none)            | reads through the service
     """
@@ -398,7 +399,7 @@ class RemoteStorageServiceAsyncStub:
         tiergate.v1.storage_pb2.ResolveSegmentResponse,
     ]
     """Where to read the files of a segment without this service: a URL for each, with all that is needed to verify what
-    comes from there. Read the log in whole blocks of 1048576 bytes and compare each with `log_block_crc32c` of the
+    comes from there. Name the files that you read: each URL is work to sign. Read the log in whole blocks of 1048576 bytes and compare each with `log_block_crc32c` of the
     manifest before using a byte; compare an index with its file's checksum. A URL grants what it names to whoever has
     it until it expires: keep it out of logs. Servers that offer this name the feature "direct".
 
@@ -411,7 +412,8 @@ class RemoteStorageServiceAsyncStub:
 
       condition                              | code             | reason            | the caller
       ---------------------------------------|------------------|-------------------|--------------------------
-      `valid_seconds` negative               | INVALID_ARGUMENT | INVALID_FIELD     | corrects it
+      `valid_seconds` negative, `files` with
+      one that is unknown                    | INVALID_ARGUMENT | INVALID_FIELD     | corrects it
       no such segment, or not complete       | NOT_FOUND        | SEGMENT_NOT_FOUND | takes it as gone
       the store that holds it gives no URLs  | UNIMPLEMENTED    | (none)            | reads through the service
     """
@@ -635,7 +637,7 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[tiergate.v1.storage_pb2.ResolveSegmentResponse, collections.abc.Awaitable[tiergate.v1.storage_pb2.ResolveSegmentResponse]]:
         """Where to read the files of a segment without this service: a URL for each, with all that is needed to verify what
-        comes from there. Read the log in whole blocks of 1048576 bytes and compare each with `log_block_crc32c` of the
+        comes from there. Name the files that you read: each URL is work to sign. Read the log in whole blocks of 1048576 bytes and compare each with `log_block_crc32c` of the
         manifest before using a byte; compare an index with its file's checksum. A URL grants what it names to whoever has
         it until it expires: keep it out of logs. Servers that offer this name the feature "direct".
 
@@ -648,7 +650,8 @@ class RemoteStorageServiceServicer(metaclass=abc.ABCMeta):
 
           condition                              | code             | reason            | the caller
           ---------------------------------------|------------------|-------------------|--------------------------
-          `valid_seconds` negative               | INVALID_ARGUMENT | INVALID_FIELD     | corrects it
+          `valid_seconds` negative, `files` with
+          one that is unknown                    | INVALID_ARGUMENT | INVALID_FIELD     | corrects it
           no such segment, or not complete       | NOT_FOUND        | SEGMENT_NOT_FOUND | takes it as gone
           the store that holds it gives no URLs  | UNIMPLEMENTED    | (none)            | reads through the service
         """

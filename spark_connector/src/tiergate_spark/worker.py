@@ -13,6 +13,7 @@ from tiergate_client.records.split_reading import read_split
 from tiergate_spark.input_split import InputSplit
 from tiergate_spark.rows import SparkRows
 from tiergate_spark.worker_client import worker_client
+from tiergate_spark.worker_memory import keep_freed_memory
 
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 """What Python does once per chunk is dear beside a JVM that has the processor's caches."""
@@ -39,9 +40,9 @@ def read_input_split(task: InputSplit) -> Iterator[Any]:
 
 @cache
 def _settle() -> None:
-    """PySpark collects garbage after every task; what was imported up to the first batch need not be looked at again.
-
-    With numba loaded that is most of the time of a short task.
+    """Once per process. PySpark collects garbage after every task, and what was imported up to the first batch need not
+    be looked at again: with numba loaded that is most of the time of a short task.
     """
     gc.collect()
     gc.freeze()
+    keep_freed_memory()

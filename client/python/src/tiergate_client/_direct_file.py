@@ -24,7 +24,7 @@ class DirectFile:
         self._resolutions = resolutions
         self._metadata = metadata
         self._file = file
-        self._resolution = resolutions.of(metadata)
+        self._resolution = resolutions.of(metadata, file)
 
     @property
     def manifest(self) -> SegmentManifest:
@@ -54,4 +54,4 @@ class DirectFile:
             raise stored_data_corrupt(self.manifest, self._file, begin, "is cut short") from None
 
     def _renew(self) -> None:
-        self._resolution = self._resolutions.renewed(self._metadata)
+        self._resolution = self._resolutions.renewed(self._metadata, self._file)

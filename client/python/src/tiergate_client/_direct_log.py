@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from crc32c import crc32c
-
 from tiergate_client._direct_buffers import BlockBuffers
 from tiergate_client._direct_file import DirectFile
 from tiergate_client._direct_reader import DirectReader
+from tiergate_client._fast_crc32c import fast_crc32c
 from tiergate_client.segment_files import BLOCK_BYTES, SegmentFile
 from tiergate_client.stored_reads import end_of_range, stored_data_corrupt, widened
 
@@ -20,6 +19,7 @@ class DirectLog:
 
     def __init__(self, file: DirectFile, open_reader: OpenReader, *, offset: int, length: int | None) -> None:
         self._manifest = file.manifest
+        self._checksum = fast_crc32c()
         self._size = self._manifest.log.size_bytes
         self.position = offset
         """What comes before was handed out."""
@@ -68,6 +68,6 @@ class DirectLog:
         except BaseException:
             self.close()
             raise
-        if crc32c(block) != self._manifest.log_block_crc32c[start // BLOCK_BYTES]:
+        if self._checksum(block) != self._manifest.log_block_crc32c[start // BLOCK_BYTES]:
             self.close()
             raise stored_data_corrupt(self._manifest, SegmentFile.LOG, start, "does not match its checksum")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import grpc
@@ -110,9 +110,13 @@ class GrpcStorage(RemoteStorage):
         answer: pb.GetSegmentManifestResponse = self._call("GetSegmentManifest", request, metadata.partition)
         return manifest_from_proto(answer.manifest, "manifest")
 
-    def resolve_segment(self, metadata: RemoteLogSegmentMetadata, *, valid_s: int = 0) -> ResolvedSegment:
+    def resolve_segment(
+        self, metadata: RemoteLogSegmentMetadata, *, valid_s: int = 0, files: Collection[SegmentFile] = ()
+    ) -> ResolvedSegment:
         request = pb.ResolveSegmentRequest(
-            metadata=metadata_to_proto(metadata), valid_seconds=max(-1, min(valid_s, INT32_MAX))
+            metadata=metadata_to_proto(metadata),
+            valid_seconds=max(-1, min(valid_s, INT32_MAX)),
+            files=map(file_to_proto, files),
         )
         answer: pb.ResolveSegmentResponse = self._call("ResolveSegment", request, metadata.partition)
         return resolved_from_proto(answer)

@@ -107,9 +107,9 @@ def file_to_proto(file: SegmentFile) -> types_pb2.SegmentFile.ValueType:
     return _FILES_TO_PROTO[file]
 
 
-def file_from_proto(number: int) -> SegmentFile:
+def file_from_proto(number: int, field: str = "file") -> SegmentFile:
     if number not in _FILES_FROM_PROTO:
-        raise InvalidField.of("file", f"{number} is not a segment file")
+        raise InvalidField.of(field, f"{number} is not a segment file")
     return _FILES_FROM_PROTO[number]
 
 

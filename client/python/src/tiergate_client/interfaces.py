@@ -7,7 +7,7 @@ Implementations are safe to use from many threads. Errors are those of `tiergate
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -179,11 +179,14 @@ class RemoteStorage(ABC):
         """What is stored of a segment. Raises SegmentNotFound, StoredDataCorrupt."""
 
     @abstractmethod
-    def resolve_segment(self, metadata: RemoteLogSegmentMetadata, *, valid_s: int = 0) -> ResolvedSegment:
+    def resolve_segment(
+        self, metadata: RemoteLogSegmentMetadata, *, valid_s: int = 0, files: Collection[SegmentFile] = ()
+    ) -> ResolvedSegment:
         """URLs that read the segment's files past the service, for so many seconds at most; 0 is the server's choice.
 
-        Bytes that come from there are not verified: see the manifest. Raises SegmentNotFound, StoredDataCorrupt,
-        NotOffered when the store that holds the segment gives no URLs, InvalidField for a negative `valid_s`.
+        Those of `files` that it has, or of all its files when none is named. Bytes that come from there are not
+        verified: see the manifest. Raises SegmentNotFound, StoredDataCorrupt, NotOffered when the store that holds the
+        segment gives no URLs, InvalidField for a negative `valid_s`.
         """
 
     @abstractmethod

@@ -213,8 +213,9 @@ class StorageService:
         self, request: pb.ResolveSegmentRequest, context: grpc.ServicerContext
     ) -> pb.ResolveSegmentResponse:
         metadata = metadata_from_proto(request.metadata, "metadata")
+        files = {file_from_proto(file, "files") for file in request.files}
         return resolved_to_proto(
-            self._volumes.holding(metadata).resolve_segment(metadata, valid_s=request.valid_seconds)
+            self._volumes.holding(metadata).resolve_segment(metadata, valid_s=request.valid_seconds, files=files)
         )
 
 

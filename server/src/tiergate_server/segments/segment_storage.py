@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from crc32c import crc32c
 
@@ -246,11 +246,14 @@ class SegmentStorage(RemoteStorage):
             )
         return stored.content
 
-    def resolve_segment(self, metadata: RemoteLogSegmentMetadata, *, valid_s: int = 0) -> ResolvedSegment:
+    def resolve_segment(
+        self, metadata: RemoteLogSegmentMetadata, *, valid_s: int = 0, files: Collection[SegmentFile] = ()
+    ) -> ResolvedSegment:
         require_int64("valid_seconds", valid_s, minimum=0)
         manifest = self._manifest_of_now(metadata)  # who asks keeps the answer for a while, and two caches are too many
         valid_s = min(valid_s or self._url_seconds, self._url_seconds)
-        return resolved(manifest, self._keys(metadata), self._store, valid_s=valid_s, now_ms=self._clock())
+        asked = [file for file in manifest.files if not files or file in files]
+        return resolved(manifest, asked, self._keys(metadata), self._store, valid_s=valid_s, now_ms=self._clock())
 
     def offers_urls(self) -> bool:
         """Whether segments can be resolved here."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tiergate_client.errors import NotOffered, StorageUnavailable
 from tiergate_client.resolved_segment import ResolvedSegment
 from tiergate_client.segment_files import SegmentFile, SegmentManifest
@@ -12,11 +14,17 @@ DEFAULT_URL_SECONDS = 900
 
 
 def resolved(
-    manifest: SegmentManifest, keys: SegmentKeys, presigner: ObjectPresigner, *, valid_s: int, now_ms: int
+    manifest: SegmentManifest,
+    files: Iterable[SegmentFile],
+    keys: SegmentKeys,
+    presigner: ObjectPresigner,
+    *,
+    valid_s: int,
+    now_ms: int,
 ) -> ResolvedSegment:
     """`now_ms` was before this call, so that nothing is valid for less than it says. Raises NotOffered."""
     urls: dict[SegmentFile, str] = {}
-    for file in manifest.files:
+    for file in files:
         url = presigner.presign(keys.file(manifest.upload_digest, file), valid_s=valid_s)
         if url is None:
             raise NotOffered(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NoReturn
 
 from tiergate_client.errors import Cancelled, NotOffered, TiergateError
@@ -48,8 +48,10 @@ class VolumeReads(RemoteStorage):
     def get_manifest(self, metadata: RemoteLogSegmentMetadata) -> SegmentManifest:
         return self._volumes.holding(metadata).get_manifest(metadata)
 
-    def resolve_segment(self, metadata: RemoteLogSegmentMetadata, *, valid_s: int = 0) -> ResolvedSegment:
-        return self._volumes.holding(metadata).resolve_segment(metadata, valid_s=valid_s)
+    def resolve_segment(
+        self, metadata: RemoteLogSegmentMetadata, *, valid_s: int = 0, files: Collection[SegmentFile] = ()
+    ) -> ResolvedSegment:
+        return self._volumes.holding(metadata).resolve_segment(metadata, valid_s=valid_s, files=files)
 
     def verify_segment(self, metadata: RemoteLogSegmentMetadata) -> Iterator[VerificationProgress]:
         return self._volumes.holding(metadata).verify_segment(metadata)

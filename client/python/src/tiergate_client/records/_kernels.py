@@ -167,8 +167,10 @@ def index_records(  # noqa: C901, PLR0912, PLR0915
     data: Any, batches: Any, offsets: Any, timestamps: Any, spans: Any
 ) -> Any:
     """Fills in what is known of every record; the batch with a defect, or -1, which one, and where the records end."""
-    record = 0
+    record = np.uint64(0)  # an index that can not be negative is not looked at twice
     at = np.int64(0)
+    key_starts, key_lengths, value_starts, value_lengths = spans[0], spans[1], spans[2], spans[3]
+    header_starts, header_counts = spans[4], spans[5]
     for batch in range(batches.shape[0]):
         at, body_end = batches[batch, 0], batches[batch, 1]
         base_offset, last_delta = batches[batch, 3], batches[batch, 4]
@@ -214,15 +216,15 @@ def index_records(  # noqa: C901, PLR0912, PLR0915
                     return batch, _NUMBER, at
             if key_length < -1 or key_length > end - at:
                 return batch, _FIELD_LENGTH, at
-            spans[0, record], spans[1, record] = at, key_length
+            key_starts[record], key_lengths[record] = at, key_length
             at += max(key_length, 0)
             is_read = False
             if _HAS_WORDS and end - at >= _WORD_BYTES:
                 value_length, bits, is_longer = _read_short(_word(data, at))  # type: ignore[call-arg]
                 value_at = at + np.int64(bits >> np.uint64(3))
                 if is_longer == 0 and value_length >= 0 and value_at + value_length == end - 1 and data[end - 1] == 0:
-                    spans[2, record], spans[3, record] = value_at, value_length
-                    spans[4, record], spans[5, record] = end, 0
+                    value_starts[record], value_lengths[record] = value_at, value_length
+                    header_starts[record], header_counts[record] = end, 0
                     at = end
                     is_read = True
             if not is_read:
@@ -231,7 +233,7 @@ def index_records(  # noqa: C901, PLR0912, PLR0915
                     return batch, _NUMBER, at
                 if value_length < -1 or value_length > end - at:
                     return batch, _FIELD_LENGTH, at
-                spans[2, record], spans[3, record] = at, value_length
+                value_starts[record], value_lengths[record] = at, value_length
                 at += max(value_length, 0)
                 header_count, at = _read_int(data, at, end)
                 if at < 0:
@@ -240,7 +242,7 @@ def index_records(  # noqa: C901, PLR0912, PLR0915
                     return batch, _HEADERS, at
                 if header_count > _MOST_HEADERS:
                     return batch, _MANY_HEADERS, at
-                spans[4, record], spans[5, record] = at, header_count
+                header_starts[record], header_counts[record] = at, header_count
                 at = _skip_headers(data, at, end, header_count)
                 if at < 0:
                     return batch, _HEADERS, at
@@ -248,7 +250,7 @@ def index_records(  # noqa: C901, PLR0912, PLR0915
                     return batch, _RECORD_LENGTH, at
             offsets[record] = base_offset + delta
             timestamps[record] = fixed_timestamp if is_fixed else base_timestamp + delta_ms
-            record += 1
+            record += np.uint64(1)
         if at != body_end and not batches[batch, 9]:
             return batch, _REST, at
     return -1, 0, at

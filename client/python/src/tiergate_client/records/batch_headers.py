@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from crc32c import crc32c
 
+from tiergate_client._fast_crc32c import fast_crc32c
 from tiergate_client.batch_layout import (
     CHECKSUMMED_FROM,
     CODEC_MASK,
@@ -157,8 +157,9 @@ class ScannedBatches:
 
     def wrong_checksums(self) -> list[int]:
         """All batches whose bytes do not match; a log has up to millions of batches, hence few steps."""
+        checksum = fast_crc32c()
         view, starts, ends = self.buffer, self.table[:, HEADER_START] + CHECKSUMMED_FROM, self.table[:, END]
-        found = [crc32c(view[start:stop]) for start, stop in zip(starts.tolist(), ends.tolist(), strict=True)]
+        found = [checksum(view[start:stop]) for start, stop in zip(starts.tolist(), ends.tolist(), strict=True)]
         expected: list[int] = self.table[:, CRC32C].tolist()
         return [] if found == expected else [number for number, it in enumerate(found) if it != expected[number]]
 

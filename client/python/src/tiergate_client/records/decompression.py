@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from tiergate_client.records.batch_format import Codec
 from tiergate_client.records.engines import Bytes
-from tiergate_client.records.usual_frames import IntoRoom, usual_frames
+from tiergate_client.records.usual_frames import usual_frames
 
 DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 
@@ -49,6 +49,7 @@ class Decompressor:
     def __init__(self, *, max_bytes_per_batch: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> None:
         self._max_bytes = max_bytes_per_batch
         self._buffer = np.empty(0, np.uint8)
+        self._view = self._buffer.data
         self._used = 0
         self._usual = usual_frames()
 
@@ -65,14 +66,20 @@ class Decompressor:
         self._used = 0
         if len(self._buffer) > _MOST_KEPT_BYTES:
             self._buffer = np.empty(0, np.uint8)
+            self._view = self._buffer.data
 
     def append(self, codec: Codec, body: memoryview) -> tuple[int, int]:
         """Where in `data` the decompressed body begins and ends."""
         start = self._used
         usual = self._usual.get(codec)
         if usual is not None:
-            if self._has_appended(usual, body):
-                return start, self._used
+            room = min(_USUAL_RATIO * len(body) + _LEAST_ROOM_BYTES, self._max_bytes)
+            if start + room > len(self._view):
+                self._reserve(room, most=start + self._max_bytes)
+            written = usual(body, self._view[start : start + room])
+            if written is not None:
+                self._used = end = start + written
+                return start, end
             del self._usual[codec]  # the next ones will be like this one, and all that was done was in vain
         try:
             if codec is Codec.NONE:
@@ -92,16 +99,6 @@ class Decompressor:
             raise
         return start, self._used
 
-    def _has_appended(self, usual: IntoRoom, body: memoryview) -> bool:
-        room = min(_USUAL_RATIO * len(body) + _LEAST_ROOM_BYTES, self._max_bytes)
-        if self._used + room > len(self._buffer):
-            self._reserve(room, most=self._used + self._max_bytes)
-        written = usual(body, self._buffer.data[self._used : self._used + room])
-        if written is None:
-            return False
-        self._used += written
-        return True
-
     def _append_block(self, block: memoryview) -> None:
         self._reserve(len(block))
         self._buffer[self._used : self._used + len(block)] = np.frombuffer(block, np.uint8)
@@ -115,7 +112,7 @@ class Decompressor:
                 if self._used == len(self._buffer):
                     self._reserve(max(_FIRST_BYTES, len(body)), most=start + self._max_bytes + 1)
                 allowed = self._max_bytes + 1 - (self._used - start)
-                taken = stream.readinto(self._buffer[self._used : self._used + allowed].data)
+                taken = stream.readinto(self._view[self._used : self._used + allowed])
                 if not taken:
                     return
                 self._used += taken
@@ -143,7 +140,7 @@ class Decompressor:
             size = max(needed, 2 * len(self._buffer), _FIRST_BYTES)
             larger = np.empty(size if most is None else min(size, most), np.uint8)
             larger[: self._used] = self._buffer[: self._used]
-            self._buffer = larger
+            self._buffer, self._view = larger, larger.data
 
 
 def _snappy_blocks(body: memoryview) -> Iterator[memoryview]:

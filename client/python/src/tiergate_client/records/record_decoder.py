@@ -120,13 +120,15 @@ class RecordDecoder:
         spans: list[tuple[int, int]] = []
         begin = 0
         defect: BatchDefect | None = None
+        append, compressed = self._decompressor.append, batches.buffer
         for index, (start, end) in enumerate(batches.table[:, [START, END]].tolist()):
             try:
-                spans.append(self._decompressor.append(_CODECS[codecs[index]], batches.buffer[start:end]))
+                span = append(_CODECS[codecs[index]], compressed[start:end])
             except CanNotDecompress as error:
                 defect = BatchDefect(batches.position(index), str(error))
                 break
-            if self._decompressor.used >= self._group_bytes:
+            spans.append(span)
+            if span[1] >= self._group_bytes:
                 yield from self._decompressed(batches.part(begin, index + 1), spans)
                 begin, spans = index + 1, []
                 self._decompressor.clear()
