@@ -25,7 +25,7 @@ _SDKS = ("grpc", "grpc_health", "grpc_reflection", "google", "boto3", "botocore"
 _TOOLKITS = ("typer", "rich", "prometheus_client", "uvloop")
 _CLIENT_MAY_IMPORT = {"awscrt", "grpc", "google", "crc32c", "tiergate", "tiergate_client"} | sys.stdlib_module_names
 _RECORDS = "tiergate_client.records"
-_RECORDS_MAY_IMPORT = {"lz4", "numba", "numpy", "pyarrow", "zstandard"}
+_RECORDS_MAY_IMPORT = {"llvmlite", "numba", "numpy", "pyarrow"}
 _CLIENT_VALUES = tuple(
     f"tiergate_client.{name}"
     for name in (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gzip
 import struct
-import sys
 import tracemalloc
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -21,25 +21,29 @@ from support.record_batches import (
 )
 from tiergate_client.errors import CorruptBatch
 from tiergate_client.records import Codec, decode_batches
+from tiergate_client.records.batch_table import ATTRIBUTES, END, TABLE_COLUMNS
 from tiergate_client.records.decompression import CanNotDecompress, Decompressor
-
-pytestmark = pytest.mark.usefixtures("libraries")
+from tiergate_client.records.engines import engine
 
 PLAIN = b"some text that repeats itself, some text that repeats itself; " * 50
 COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]
 
 
-@pytest.fixture(params=["lz4 and zstandard", "pyarrow alone"])
-def libraries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is installed."""
-    if request.param == "pyarrow alone":
-        for name in ("lz4.block", "zstandard"):
-            monkeypatch.setitem(sys.modules, name, None)
-
-
 def decompressed(codec: Codec, body: bytes, *, limit: int = 1 << 20) -> bytes:
+    """Also where compiled loops do a part of the work. Raises CanNotDecompress."""
+    batches = np.zeros((1, TABLE_COLUMNS), np.int64)
+    batches[0, END], batches[0, ATTRIBUTES] = len(body), codec
+    other = Decompressor(max_bytes_per_batch=limit, frames=engine("numba").frames())
+    spans, reason = other.append_all(np.frombuffer(body or b"-", np.uint8), batches, enough=limit)
     decompressor = Decompressor(max_bytes_per_batch=limit)
+    if reason is not None:
+        with pytest.raises(CanNotDecompress) as refused:
+            decompressor.append(codec, memoryview(body))
+        assert str(refused.value) == reason
+        raise refused.value
     start, end = decompressor.append(codec, memoryview(body))
+    assert spans.tolist() == [[start, end]]
+    assert other.data.tobytes() == decompressor.data.tobytes()
     return decompressor.data[start:end].tobytes()
 
 

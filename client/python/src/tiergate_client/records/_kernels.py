@@ -12,6 +12,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -27,6 +28,7 @@ _MOST_HEADERS = 512 * 1024
 _WORD_BYTES = 8
 _HEADER_BYTES, _LENGTH_ENDS_AT, _MAGIC_AT, _MAGIC, _LAST_CODEC = 61, 12, 16, 2, 4
 _LOG_APPEND_TIME, _CONTROL = 8, 32
+_LZ4, _ZSTD, _LZ4_BLOCK_BYTES = 3, 4, 64 * 1024
 _HAS_WORDS = sys.byteorder == "little"
 
 
@@ -302,3 +304,120 @@ def gather(  # noqa: PLR0917 - numba takes no keywords
             _copy(gathered, written, data, starts[number], length)  # type: ignore[call-arg]
             written += length
         ends[number + 1] = written
+
+
+@intrinsic  # type: ignore[arg-type, misc, unused-ignore] # its arguments are types, and more than it is declared with
+def _call_lz4(_context: Any, _function: Any, _source: Any, _target: Any, _size: Any, _room: Any) -> Any:
+    """LZ4_decompress_safe at this address: how much it wrote, negative if it is no block or has no room."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        address, source, target, size, room = arguments
+        long, integer = source.type, context.get_value_type(numba.int32)
+        function = builder.inttoptr(address, ir.FunctionType(integer, [long, long, integer, integer]).as_pointer())
+        sizes = [builder.trunc(size, integer), builder.trunc(room, integer)]
+        return builder.sext(builder.call(function, [source, target, *sizes]), long)
+
+    return numba.int64(*(numba.int64,) * 5), generate
+
+
+@intrinsic  # type: ignore[arg-type, misc, unused-ignore] # as above
+def _call_zstd(_context: Any, _function: Any, _state: Any, _target: Any, _room: Any, _source: Any, _size: Any) -> Any:
+    """ZSTD_decompressDCtx at this address: how much it wrote, negative if something is wrong or it has no room."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        address, *given = arguments
+        long = address.type
+        function = builder.inttoptr(address, ir.FunctionType(long, [long] * len(given)).as_pointer())
+        return builder.call(function, given)
+
+    return numba.int64(*(numba.int64,) * 6), generate
+
+
+@numba.njit(inline="always", nogil=True)
+def _little_endian(data: Any, at: int) -> Any:
+    """A number of four bytes without a sign."""
+    return (
+        np.int64(data[at])
+        | (np.int64(data[at + 1]) << 8)
+        | (np.int64(data[at + 2]) << 16)
+        | (np.int64(data[at + 3]) << 24)
+    )
+
+
+@numba.njit(inline="always", nogil=True)
+def _lz4_frame(  # noqa: PLR0917 - numba takes no keywords
+    function: Any, data: Any, at: int, end: int, out: Any, start: int, room: int
+) -> Any:
+    """Blocks of 64 KiB that stand by themselves, without checksums but that of the header; negative if it is not so."""
+    if end - at < 7 or _little_endian(data, at) != 0x184D2204 or _little_endian(data, at + 3) != 0x82406018:
+        return np.int64(_FAILED)
+    at += 7
+    written = np.int64(0)
+    while at + 4 <= end:
+        size = _little_endian(data, at)
+        at += 4
+        if size == 0:
+            return written if at == end else np.int64(_FAILED)
+        stored = size & 0x7FFFFFFF
+        most = min(np.int64(_LZ4_BLOCK_BYTES), room - written)
+        if stored > min(np.int64(_LZ4_BLOCK_BYTES), end - at):
+            return np.int64(_FAILED)
+        count = stored
+        if size == stored:
+            count = _call_lz4(  # type: ignore[call-arg]
+                function, data.ctypes.data + at, out.ctypes.data + start + written, stored, most
+            )
+        elif stored <= most:
+            _copy(out, start + written, data, at, stored)  # type: ignore[call-arg]
+        if count < 0 or count > most:
+            return np.int64(_FAILED)
+        at += stored
+        written += count
+    return np.int64(_FAILED)
+
+
+@numba.njit(inline="always", nogil=True)
+def _zstd_frames(  # noqa: PLR0917 - as above
+    function: Any, state: Any, data: Any, at: int, end: int, out: Any, start: int, room: int
+) -> Any:
+    """Negative if the first one needs more than 8 MiB of what was before, which zstd recommends to support."""
+    if end - at < 6 or ((data[at + 4] & 0x20) == 0 and (data[at + 5] >> 3) > 13):
+        return np.int64(_FAILED)
+    return _call_zstd(  # type: ignore[call-arg]
+        function, state, out.ctypes.data + start, room, data.ctypes.data + at, end - at
+    )
+
+
+@numba.njit(
+    numba.types.UniTuple(numba.int64, 2)(_BYTES, _TABLE, *(numba.int64,) * 3, _OUT_BYTES, *(numba.int64,) * 3, _TABLE),
+    cache=True,
+    nogil=True,
+)
+def decompress(  # noqa: PLR0917 - numba takes no keywords
+    data: Any,
+    batches: Any,
+    lz4: int,
+    zstd: int,
+    zstd_state: int,
+    out: Any,
+    used: Any,
+    enough: int,
+    most: int,
+    spans: Any,
+) -> Any:
+    """Of batches, until `out` has enough or one is not as usual; how many, and where they end in `out`."""
+    for batch in range(batches.shape[0]):
+        if used >= enough:
+            return batch, used
+        at, end, codec = batches[batch, 0], batches[batch, 1], batches[batch, 14] & 7
+        room = min(out.shape[0] - used, most)
+        written = np.int64(_FAILED)
+        if codec == _LZ4 and lz4 != 0:
+            written = _lz4_frame(lz4, data, at, end, out, used, room)
+        elif codec == _ZSTD and zstd != 0:
+            written = _zstd_frames(zstd, zstd_state, data, at, end, out, used, room)
+        if written < 0:
+            return batch, used
+        spans[batch, 0], spans[batch, 1] = used, used + written
+        used += written
+    return batches.shape[0], used

@@ -19,9 +19,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from tiergate_client.batch_layout import CODEC_MASK
 from tiergate_client.records.batch_format import Codec
-from tiergate_client.records.engines import Bytes
-from tiergate_client.records.usual_frames import usual_frames
+from tiergate_client.records.batch_table import ATTRIBUTES, END, START
+from tiergate_client.records.engines import Bytes, Frames, Longs
 
 DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 
@@ -46,12 +47,14 @@ class CanNotDecompress(Exception):
 class Decompressor:
     """Not to be shared by threads. What `data` shows is overwritten after `clear`."""
 
-    def __init__(self, *, max_bytes_per_batch: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> None:
+    def __init__(
+        self, *, max_bytes_per_batch: int = DEFAULT_MAX_DECOMPRESSED_BYTES, frames: Frames | None = None
+    ) -> None:
+        """`frames` are an engine's, where one is at hand."""
         self._max_bytes = max_bytes_per_batch
+        self._frames = frames
         self._buffer = np.empty(0, np.uint8)
-        self._view = self._buffer.data
         self._used = 0
-        self._usual = usual_frames()
 
     @property
     def data(self) -> Bytes:
@@ -66,21 +69,41 @@ class Decompressor:
         self._used = 0
         if len(self._buffer) > _MOST_KEPT_BYTES:
             self._buffer = np.empty(0, np.uint8)
-            self._view = self._buffer.data
+
+    def append_all(self, data: Bytes, batches: Longs, *, enough: int) -> tuple[Longs, str | None]:
+        """Where in `self.data` the records of each batch are, up to the one with which that has enough bytes.
+
+        And why the batch behind those can not be decompressed, as the rest of a sentence about it.
+        """
+        spans = np.empty((len(batches), 2), np.int64)
+        codecs = (batches[:, ATTRIBUTES] & CODEC_MASK).tolist()
+        number = 0
+        while number < len(batches) and self._used < enough:
+            if self._frames is not None and codecs[number] in self._frames.codecs:
+                self._reserve_for(batches[number:], enough)
+                count, self._used = self._frames.decompress(
+                    data,
+                    batches[number:],
+                    self._buffer,
+                    used=self._used,
+                    enough=enough,
+                    most=self._max_bytes,
+                    spans=spans[number:],
+                )
+                number += count
+                if number == len(batches) or self._used >= enough:
+                    break
+            start, end = batches[number, START], batches[number, END]
+            try:
+                spans[number] = self.append(Codec(codecs[number]), data[start:end].data)
+            except CanNotDecompress as error:
+                return spans[:number], str(error)
+            number += 1
+        return spans[:number], None
 
     def append(self, codec: Codec, body: memoryview) -> tuple[int, int]:
         """Where in `data` the decompressed body begins and ends."""
         start = self._used
-        usual = self._usual.get(codec)
-        if usual is not None:
-            room = min(_USUAL_RATIO * len(body) + _LEAST_ROOM_BYTES, self._max_bytes)
-            if start + room > len(self._view):
-                self._reserve(room, most=start + self._max_bytes)
-            written = usual(body, self._view[start : start + room])
-            if written is not None:
-                self._used = end = start + written
-                return start, end
-            del self._usual[codec]  # the next ones will be like this one, and all that was done was in vain
         try:
             if codec is Codec.NONE:
                 self._append_block(body)
@@ -112,7 +135,7 @@ class Decompressor:
                 if self._used == len(self._buffer):
                     self._reserve(max(_FIRST_BYTES, len(body)), most=start + self._max_bytes + 1)
                 allowed = self._max_bytes + 1 - (self._used - start)
-                taken = stream.readinto(self._view[self._used : self._used + allowed])
+                taken = stream.readinto(self._buffer[self._used : self._used + allowed].data)
                 if not taken:
                     return
                 self._used += taken
@@ -133,6 +156,12 @@ class Decompressor:
             "(max_decompressed_bytes)"
         )
 
+    def _reserve_for(self, batches: Longs, enough: int) -> None:
+        largest = int((batches[:, END] - batches[:, START]).max())
+        room = min(_USUAL_RATIO * largest + _LEAST_ROOM_BYTES, self._max_bytes)
+        if len(self._buffer) < enough + room:
+            self._reserve(enough + room - self._used, most=enough + room)
+
     def _reserve(self, more: int, *, most: int | None = None) -> None:
         """Room is doubled, but not beyond the most that can come."""
         needed = self._used + more
@@ -140,7 +169,7 @@ class Decompressor:
             size = max(needed, 2 * len(self._buffer), _FIRST_BYTES)
             larger = np.empty(size if most is None else min(size, most), np.uint8)
             larger[: self._used] = self._buffer[: self._used]
-            self._buffer, self._view = larger, larger.data
+            self._buffer = larger
 
 
 def _snappy_blocks(body: memoryview) -> Iterator[memoryview]:

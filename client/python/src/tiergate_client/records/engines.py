@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tiergate_client.records.batch_format import Codec
 from tiergate_client.records.batch_walking import WalkedBatches
 from tiergate_client.records.defects import RecordDefect
 
@@ -25,11 +26,31 @@ HEADER_SPAN_ROWS: Final = 4
 """Of the spans of headers: start and length of the key and of the value."""
 
 
+class Frames(Protocol):
+    """Decompresses what producers write as a rule, many batches in one call, without the GIL."""
+
+    codecs: frozenset[Codec]
+
+    def decompress(
+        self, data: Bytes, batches: Longs, out: Bytes, *, used: int, enough: int, most: int, spans: Longs
+    ) -> tuple[int, int]:
+        """Appends to what is used of `out`, until that is enough; how many batches, and how much is used then.
+
+        Each gets `most` at most. It ends before a batch that has no room, is damaged or unusual in any way, or of
+        another codec: of such a one it is not known here what is wrong, if anything. `spans` are start and end of each.
+        """
+        ...
+
+
 class Engine(Protocol):
     """Loops over batches and records; arrays are contiguous and of the right size. All may run without the GIL."""
 
     def walk_batches(self, data: Bytes) -> WalkedBatches:
         """The batches at the beginning of the data."""
+        ...
+
+    def frames(self) -> Frames | None:
+        """For one thread; None where every batch is left to pyarrow."""
         ...
 
     def index_records(

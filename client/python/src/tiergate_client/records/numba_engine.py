@@ -10,8 +10,9 @@ import pyarrow as pa
 from tiergate_client.records.batch_table import TABLE_COLUMNS
 from tiergate_client.records.batch_walking import WalkedBatches
 from tiergate_client.records.defects import RecordDefect
-from tiergate_client.records.engines import Bytes, Longs
+from tiergate_client.records.engines import Bytes, Frames, Longs
 from tiergate_client.records.kernel_loading import load_kernels
+from tiergate_client.records.native_codecs import NativeCodecs
 
 # Batches are larger as a rule. Where they are not, they are walked through twice.
 _BATCH_BYTES: Final = 4096
@@ -33,6 +34,9 @@ class NumbaEngine:
                 raise RuntimeError("bytes were changed while they were read: give the decoder memory of its own")
         return WalkedBatches(table[:count], end, is_sound)
 
+    def frames(self) -> Frames:
+        return _NativeFrames(self._kernels)
+
     def index_records(
         self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs
     ) -> tuple[int, RecordDefect, int]:
@@ -51,3 +55,21 @@ class NumbaEngine:
         self._kernels.gather(data, starts, lengths, ends, validity, gathered)
         buffers = [pa.py_buffer(validity) if null_count else None, pa.py_buffer(ends), pa.py_buffer(gathered)]
         return pa.Array.from_buffers(pa.binary(), count, buffers, null_count)
+
+
+class _NativeFrames:
+    """Implements Frames."""
+
+    def __init__(self, kernels: Any) -> None:
+        self._kernels = kernels
+        self._native = NativeCodecs()
+        self.codecs = self._native.codecs
+
+    def decompress(
+        self, data: Bytes, batches: Longs, out: Bytes, *, used: int, enough: int, most: int, spans: Longs
+    ) -> tuple[int, int]:
+        native = self._native
+        count, end = self._kernels.decompress(
+            data, batches, native.lz4, native.zstd, native.zstd_state, out, used, enough, most, spans
+        )
+        return count, end

@@ -24,6 +24,9 @@ class NumpyEngine:
     def walk_batches(self, data: Bytes) -> WalkedBatches:
         return walk_batches(data)
 
+    def frames(self) -> None:
+        return None
+
     def index_records(
         self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs
     ) -> tuple[int, RecordDefect, int]:

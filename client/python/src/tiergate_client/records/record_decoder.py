@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiergate_client.batch_layout import CODEC_MASK
-from tiergate_client.records.batch_format import MIN_RECORD_BYTES, Codec
+from tiergate_client.records.batch_format import MIN_RECORD_BYTES
 from tiergate_client.records.batch_headers import ScannedBatches
 from tiergate_client.records.batch_table import (
     ATTRIBUTES,
@@ -23,14 +23,13 @@ from tiergate_client.records.batch_table import (
     record_steps,
 )
 from tiergate_client.records.column_building import ColumnBuilder, IndexedRecords
-from tiergate_client.records.decompression import DEFAULT_MAX_DECOMPRESSED_BYTES, CanNotDecompress, Decompressor
+from tiergate_client.records.decompression import DEFAULT_MAX_DECOMPRESSED_BYTES, Decompressor
 from tiergate_client.records.defects import MOST_HEADERS, REASONS, WRONG_CHECKSUM, BatchDefect, FoundDefect
 from tiergate_client.records.engines import SPAN_ROWS, Bytes, EngineName, Longs, engine
 
 Mask = npt.NDArray[np.bool_]
 
 DEFAULT_GROUP_BYTES: Final = 2 * 1024 * 1024
-_CODECS: Final = tuple(Codec)
 NO_STOP: Final = np.iinfo(np.int64).max
 
 
@@ -55,7 +54,7 @@ class RecordDecoder:
         self._engine = engine(engine_name)
         self._columns = ColumnBuilder(self._engine, columns)
         self._check_crc = check_crc
-        self._decompressor = Decompressor(max_bytes_per_batch=max_decompressed_bytes)
+        self._decompressor = Decompressor(max_bytes_per_batch=max_decompressed_bytes, frames=self._engine.frames())
         self._group_bytes = group_bytes
         self._spans = np.empty(0, np.int64)
         self.walk_batches = self._engine.walk_batches
@@ -109,39 +108,26 @@ class RecordDecoder:
     def _groups(self, batches: ScannedBatches) -> Iterator[IndexedRecords]:
         if not len(batches):
             return
-        codecs = batches.table[:, ATTRIBUTES] & CODEC_MASK
-        if codecs.any():
-            yield from self._decompressed_groups(batches, codecs.tolist())
+        if (batches.table[:, ATTRIBUTES] & CODEC_MASK).any():
+            yield from self._decompressed_groups(batches)
         else:
             yield from self._records(batches, np.frombuffer(batches.buffer, np.uint8), batches.table)
 
-    def _decompressed_groups(self, batches: ScannedBatches, codecs: list[int]) -> Iterator[IndexedRecords]:
+    def _decompressed_groups(self, batches: ScannedBatches) -> Iterator[IndexedRecords]:
         """All of a group stands in the decompressor's buffer, so that there is one array to read from."""
-        spans: list[tuple[int, int]] = []
-        begin = 0
-        defect: BatchDefect | None = None
-        append, compressed = self._decompressor.append, batches.buffer
-        for index, (start, end) in enumerate(batches.table[:, [START, END]].tolist()):
-            try:
-                span = append(_CODECS[codecs[index]], compressed[start:end])
-            except CanNotDecompress as error:
-                defect = BatchDefect(batches.position(index), str(error))
-                break
-            spans.append(span)
-            if span[1] >= self._group_bytes:
-                yield from self._decompressed(batches.part(begin, index + 1), spans)
-                begin, spans = index + 1, []
-                self._decompressor.clear()
-        if spans:
-            yield from self._decompressed(batches.part(begin, begin + len(spans)), spans)
-        self._decompressor.clear()
-        if defect is not None:
-            raise FoundDefect(defect)
-
-    def _decompressed(self, batches: ScannedBatches, spans: list[tuple[int, int]]) -> Iterator[IndexedRecords]:
-        table = batches.table.copy()
-        table[:, [START, END]] = spans
-        yield from self._records(batches, self._decompressor.data, table)
+        data = np.frombuffer(batches.buffer, np.uint8)
+        done, reason = 0, None
+        while done < len(batches) and reason is None:
+            table = batches.table[done:]
+            spans, reason = self._decompressor.append_all(data, table, enough=self._group_bytes)
+            if len(spans):
+                table = table[: len(spans)].copy()
+                table[:, [START, END]] = spans
+                yield from self._records(batches.part(done, done + len(spans)), self._decompressor.data, table)
+            done += len(spans)
+            self._decompressor.clear()
+        if reason is not None:
+            raise FoundDefect(BatchDefect(batches.position(done), reason))
 
     def _records(self, batches: ScannedBatches, data: Bytes, table: Longs) -> Iterator[IndexedRecords]:
         """Of one group; only the last batch of one may be large. Raises FoundDefect behind the sound ones."""
