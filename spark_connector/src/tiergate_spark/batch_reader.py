@@ -13,6 +13,7 @@ from tiergate_spark.input_split import InputSplit
 from tiergate_spark.options import SourceOptions
 from tiergate_spark.prompt_acknowledgement import PromptlyAcknowledged
 from tiergate_spark.schema import Column
+from tiergate_spark.settling import settle
 
 # Spark runs this module in the process in which it pushes filters, and in no other.
 _PUSHING_MODULE: Final = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -29,7 +30,9 @@ class BatchReader(PromptlyAcknowledged, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         from tiergate_spark.planning import plan_batch  # noqa: PLC0415 - see the class
 
-        return plan_batch(self._options, self._columns, bounds=self._bounds)
+        planned = plan_batch(self._options, self._columns, bounds=self._bounds)
+        settle()
+        return planned
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if not isinstance(partition, InputSplit):  # Spark makes one up where there are none

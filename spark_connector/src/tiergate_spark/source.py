@@ -14,6 +14,7 @@ from tiergate_spark.batch_reader import batch_reader
 from tiergate_spark.batch_rules import check_batch_options
 from tiergate_spark.options import parse_options
 from tiergate_spark.schema import columns_of, source_schema
+from tiergate_spark.settling import settle
 from tiergate_spark.stream_reader import StreamReader
 from tiergate_spark.stream_rules import check_stream_options
 
@@ -24,6 +25,7 @@ class TiergateDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         self._parsed = parse_options(options)
+        settle()
 
     @classmethod
     def name(cls) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from functools import cache
 from typing import Any, Final
 
 from tiergate_client.errors import TiergateError
@@ -12,6 +10,7 @@ from tiergate_client.record_conversions import split_from_bytes
 from tiergate_client.records.split_reading import read_split
 from tiergate_spark.input_split import InputSplit
 from tiergate_spark.rows import SparkRows
+from tiergate_spark.settling import settle
 from tiergate_spark.worker_client import worker_client
 from tiergate_spark.worker_memory import keep_freed_memory
 
@@ -30,19 +29,10 @@ def read_input_split(task: InputSplit) -> Iterator[Any]:
         min_timestamp_ms=task.min_timestamp_ms,
     )
     client = worker_client(task.service)
+    keep_freed_memory()
     try:
         for batch in read_split(split, client.storage, columns=rows.decoded_columns, chunk_bytes=_CHUNK_BYTES):
-            _settle()
+            settle()
             yield rows.of(batch)
     except TiergateError as error:
         raise error from None  # Spark would print the calls behind it, above the sentence
-
-
-@cache
-def _settle() -> None:
-    """Once per process. PySpark collects garbage after every task, and what was imported up to the first batch need not
-    be looked at again: with numba loaded that is most of the time of a short task.
-    """
-    gc.collect()
-    gc.freeze()
-    keep_freed_memory()

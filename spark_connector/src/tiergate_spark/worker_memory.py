@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Final
 
 # Of mallopt(3).
@@ -13,6 +14,7 @@ _LARGEST_KEPT_BYTES: Final = 32 * 1024 * 1024
 _MOST_KEPT_BYTES: Final = 64 * 1024 * 1024
 
 
+@cache
 def keep_freed_memory() -> None:
     """What one chunk of records gives back, the next one takes: a tenth less work for the kernel than fresh pages.
 
