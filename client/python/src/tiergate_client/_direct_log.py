@@ -8,6 +8,7 @@ from tiergate_client._direct_buffers import BlockBuffers
 from tiergate_client._direct_file import DirectFile
 from tiergate_client._direct_reader import DirectReader
 from tiergate_client._fast_crc32c import fast_crc32c
+from tiergate_client.errors import StoredDataCorrupt
 from tiergate_client.segment_files import BLOCK_BYTES, SegmentFile
 from tiergate_client.stored_reads import end_of_range, stored_data_corrupt, widened
 
@@ -27,6 +28,7 @@ class DirectLog:
         begin, end_of_blocks = widened(offset, self.end, size=self._size)
         self._reader = open_reader(file, begin, end_of_blocks)
         self._buffers = BlockBuffers(min(BLOCK_BYTES, self._size))
+        self._damage: StoredDataCorrupt | None = None
         self._piece = self._verified_piece() if offset < self.end else None
         """Of a block that was read and not handed out to its end."""
 
@@ -38,13 +40,14 @@ class DirectLog:
         return piece
 
     def readinto(self, buffer: memoryview) -> int:
-        """As SegmentStream has it. A block that is wanted and fits as a whole is received where it is wanted."""
+        """As SegmentStream has it. Blocks that are wanted and fit as a whole are received where they are wanted."""
         buffer = memoryview(buffer).cast("B")
-        start, stop = self.position, min(self.position + BLOCK_BYTES, self._size)
-        if self._piece is None and start % BLOCK_BYTES == 0 and start < stop <= min(self.end, start + len(buffer)):
-            self._fill_verified(buffer[: stop - start], start)
-            self.position = stop
-            return stop - start
+        start, limit = self.position, min(self.position + len(buffer), self.end)
+        stop = limit if limit == self._size else limit // BLOCK_BYTES * BLOCK_BYTES
+        if self._piece is None and start % BLOCK_BYTES == 0 and start < stop:
+            count = self._fill_verified(buffer[: stop - start], start)
+            self.position += count
+            return count
         piece = self._piece or (self._verified_piece() if start < self.end else memoryview(b""))
         count = min(len(piece), len(buffer))
         buffer[:count] = piece[:count]
@@ -61,13 +64,26 @@ class DirectLog:
         self._fill_verified(block, start)
         return block[max(self.position - start, 0) : self.end - start].toreadonly()
 
-    def _fill_verified(self, block: memoryview, start: int) -> None:
-        """Or ends it: a block of which a part was received is not asked for again."""
+    def _fill_verified(self, blocks: memoryview, start: int) -> int:
+        """How many bytes are sound: all, or those before a block that does not match, which the next call then tells.
+
+        A failure ends it: blocks of which a part was received are not asked for again.
+        """
+        if self._damage is not None:
+            raise self._damage
         try:
-            self._reader.fill(block)
+            self._reader.fill(blocks)
         except BaseException:
             self.close()
             raise
-        if self._checksum(block) != self._manifest.log_block_crc32c[start // BLOCK_BYTES]:
-            self.close()
-            raise stored_data_corrupt(self._manifest, SegmentFile.LOG, start, "does not match its checksum")
+        for at in range(0, len(blocks), BLOCK_BYTES):
+            position, block = start + at, blocks[at : at + BLOCK_BYTES]
+            if self._checksum(block) != self._manifest.log_block_crc32c[position // BLOCK_BYTES]:
+                self.close()
+                self._damage = stored_data_corrupt(
+                    self._manifest, SegmentFile.LOG, position, "does not match its checksum"
+                )
+                if at:
+                    return at
+                raise self._damage
+        return len(blocks)
