@@ -277,8 +277,11 @@ class RemoteStorageContract(UploadContract):
         metadata, data = make_metadata(), make_data(log_bytes=SIZE, with_txn_index=True)
         storage.copy_segment(metadata, data)
         if not self.gives_urls:
-            with pytest.raises(NotOffered):
-                storage.resolve_segment(metadata)
+            without_txn_index = make_metadata()
+            storage.copy_segment(without_txn_index, make_data(log_bytes=SIZE))
+            for asked, files in ((metadata, ()), (without_txn_index, {SegmentFile.TXN_INDEX})):
+                with pytest.raises(NotOffered):
+                    storage.resolve_segment(asked, files=files)
             return
         resolved = storage.resolve_segment(metadata)
         assert resolved.manifest == data.manifest(metadata)

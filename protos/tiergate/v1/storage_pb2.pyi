@@ -482,7 +482,7 @@ class ResolveSegmentRequest(google.protobuf.message.Message):
     def metadata(self) -> tiergate.v1.types_pb2.RemoteLogSegmentMetadata: ...
     @property
     def files(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[tiergate.v1.types_pb2.SegmentFile.ValueType]:
-        """Those to locate; none is all."""
+        """Those to locate; none is all, and one that the segment does not have is passed over."""
 
     def __init__(
         self,

@@ -262,9 +262,10 @@ class RemoteStorageServiceServicer(object):
 
     def ResolveSegment(self, request, context):
         """Where to read the files of a segment without this service: a URL for each, with all that is needed to verify what
-        comes from there. Name the files that you read: each URL is work to sign. Read the log in whole blocks of 1048576 bytes and compare each with `log_block_crc32c` of the
-        manifest before using a byte; compare an index with its file's checksum. A URL grants what it names to whoever has
-        it until it expires: keep it out of logs. Servers that offer this name the feature "direct".
+        comes from there. Name the files that you read: each URL is work to sign. Read the log in whole blocks of 1048576
+        bytes and compare each with `log_block_crc32c` of the manifest before using a byte; compare an index with its file's
+        checksum. A URL grants what it names to whoever has it until it expires: keep it out of logs. Servers that offer this
+        name the feature "direct".
 
         Ask again before the URLs expire, and when the store answers 403 (they expired early, with the credentials that
         signed them) or 404 (the segment was deleted; when this call still finds it, bytes are lost). Keep an answer for 5 s

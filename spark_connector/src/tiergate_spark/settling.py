@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from functools import cache
 
 
@@ -11,7 +12,11 @@ def settle() -> None:
     """To be called when all is imported; once per process, however often it is called.
 
     PySpark collects garbage after every task, and what is there by now need not be looked at again: with numba loaded
-    that is most of the time of a short task, and 20 ms of each of the two processes that plan a query.
+    that is most of the time of a short task, and 20 ms of each of the two processes that plan a query. Nothing is done
+    in other processes than PySpark's own, such as a notebook.
     """
+    main = getattr(sys.modules["__main__"], "__spec__", None)
+    if main is None or not main.name.startswith("pyspark."):
+        return
     gc.collect()
     gc.freeze()

@@ -18,11 +18,12 @@ _MOST_KEPT_BYTES: Final = 64 * 1024 * 1024
 def keep_freed_memory() -> None:
     """What one chunk of records gives back, the next one takes: a tenth less work for the kernel than fresh pages.
 
-    Without it, glibc returns memory to the system as soon as a few megabytes are free. Other libraries are left alone.
+    Without it, glibc returns memory to the system as soon as a few megabytes are free. Nothing is done where the
+    C library is another one.
     """
     try:
         set_option = ctypes.CDLL(None).mallopt
     except (OSError, TypeError, AttributeError):
         return
-    set_option(_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
-    set_option(_TRIM_THRESHOLD, _MOST_KEPT_BYTES)
+    if set_option(_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES):  # one without the other is worse than none
+        set_option(_TRIM_THRESHOLD, _MOST_KEPT_BYTES)

@@ -20,7 +20,7 @@ from tiergate_client.errors import SegmentNotFound, StoredDataCorrupt, TiergateE
 from tiergate_client.interfaces import SegmentStream
 from tiergate_client.segment_files import BLOCK_BYTES, SegmentFile
 
-SIZE = 2 * BLOCK_BYTES + 77
+SIZE = 4 * BLOCK_BYTES + 77
 DATA = make_data(log_bytes=SIZE)
 MANIFEST = DATA.manifest(make_metadata())
 LOG = cast("bytes", DATA.log)
@@ -97,14 +97,18 @@ def test_exactly_the_range_is_given_wherever_connections_break(
 
 @settings(max_examples=40, deadline=None)
 @given(
-    position=st.integers(0, SIZE - 1),
+    damaged_block=st.integers(0, SIZE // BLOCK_BYTES),
+    within=st.integers(0, 76),
     bit=st.integers(0, 7),
     offset=st.integers(0, SIZE - 1) | st.just(0),
-    room=st.sampled_from([0, BLOCK_BYTES, 3 * BLOCK_BYTES]),
+    room=st.sampled_from([0, BLOCK_BYTES, 3 * BLOCK_BYTES, 4 * BLOCK_BYTES]),
 )
-def test_no_byte_of_a_block_with_a_flipped_bit_is_given(position: int, bit: int, offset: int, room: int) -> None:
+def test_no_byte_of_a_block_with_a_flipped_bit_is_given(
+    damaged_block: int, within: int, bit: int, offset: int, room: int
+) -> None:
+    damaged = damaged_block * BLOCK_BYTES
     spoiled = bytearray(LOG)
-    spoiled[position] ^= 1 << bit
+    spoiled[damaged + within] ^= 1 << bit
     file = BreakingFile(bytes(spoiled), [])
     received = bytearray()
 
@@ -116,7 +120,6 @@ def test_no_byte_of_a_block_with_a_flipped_bit_is_given(position: int, bit: int,
         for piece in iter(log.next_piece, None):
             received.extend(piece)
 
-    damaged = position // BLOCK_BYTES * BLOCK_BYTES
     if damaged < offset // BLOCK_BYTES * BLOCK_BYTES:
         read_all()
         assert received == LOG[offset:]
@@ -124,6 +127,26 @@ def test_no_byte_of_a_block_with_a_flipped_bit_is_given(position: int, bit: int,
         with pytest.raises(StoredDataCorrupt):
             read_all()
         assert received == LOG[offset:damaged]
+
+
+@pytest.mark.parametrize("damaged_block", [2, 3, 4])
+def test_blocks_before_a_damaged_one_are_given_and_then_the_damage_is_told_however_one_asks(damaged_block: int) -> None:
+    damaged = damaged_block * BLOCK_BYTES
+    spoiled = bytearray(LOG)
+    spoiled[damaged] ^= 1
+    log = log_of(BreakingFile(bytes(spoiled), []), offset=0, length=None)
+    taken: list[TiergateError] = []
+    stream = DirectStream(RestOfLog(log, pytest.fail, taken.append))
+    assert stream.readinto(memoryview(bytearray(BLOCK_BYTES))) == BLOCK_BYTES  # the first one was read at once
+    buffer = memoryview(bytearray(SIZE))
+    assert log.readinto(buffer) == damaged - BLOCK_BYTES
+    assert buffer[: damaged - BLOCK_BYTES] == LOG[BLOCK_BYTES:damaged]
+    assert log.position == damaged
+    for ask in (log.next_piece, lambda: log.readinto(memoryview(bytearray(10))), lambda: log.readinto(buffer)):
+        with pytest.raises(StoredDataCorrupt, match=f"at {damaged}:"):
+            ask()
+    assert log.position == damaged
+    assert not taken
 
 
 def test_index_is_read_whole_and_verified_wherever_connections_break() -> None:

@@ -6,6 +6,7 @@ import gzip
 import struct
 import sys
 
+import lz4.block
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -13,11 +14,13 @@ from hypothesis import strategies as st
 
 from support.lz4_frames import stored_frame
 from support.record_batches import compress, zstd_without_content_size
+from tiergate_client.errors import InvalidField
 from tiergate_client.records import Codec
 from tiergate_client.records.batch_table import ATTRIBUTES, END, START, TABLE_COLUMNS
 from tiergate_client.records.decompression import CanNotDecompress, Decompressor
 from tiergate_client.records.engines import Bytes, Longs, engine
 from tiergate_client.records.native_codecs import NativeCodecs, _library
+from tiergate_client.records.record_decoder import RecordDecoder
 
 ROOM = 300_000
 PLAIN = bytes(range(200)) * 400
@@ -61,6 +64,11 @@ def lz4_frame(*blocks: bytes) -> bytes:
     return b"".join([_LZ4_HEADER, *blocks, _LZ4_END])
 
 
+def compressed_lz4_block(content: bytes) -> bytes:
+    packed: bytes = lz4.block.compress(content, store_size=False)
+    return struct.pack("<I", len(packed)) + packed
+
+
 def wide_zstd_frame(content: bytes) -> bytes:
     """Which says that it may refer to what was 16 MiB before."""
     frame = bytearray(zstd_without_content_size(content))
@@ -79,18 +87,22 @@ def test_usual_frames_are_decompressed(plain: bytes) -> None:
     pieces = [plain[at : at + 65536] for at in range(0, len(plain), 65536)]
     for codec, body in (
         (Codec.LZ4, lz4_frame(*map(lz4_block, pieces))),
+        (Codec.LZ4, lz4_frame(*map(compressed_lz4_block, pieces))),
         (Codec.ZSTD, zstd_without_content_size(plain)),
         (Codec.ZSTD, compress(Codec.ZSTD, plain)),
         (Codec.ZSTD, compress(Codec.ZSTD, plain) + zstd_without_content_size(b"")),
+        (Codec.ZSTD, b"\x50\x2a\x4d\x18\x04\x00\x00\x00skip" + compress(Codec.ZSTD, plain)),
     ):
         assert decompressed(codec, body) == [plain]
+        assert thorough(codec, body) == plain
 
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_frame_that_has_no_room_is_left_to_the_thorough_one(missing: int) -> None:
     room = 2 * len(PLAIN) - missing
     stored = lz4_frame(lz4_block(PLAIN[:65536]), lz4_block(PLAIN[65536:]))
-    for codec, body in ((Codec.LZ4, stored), (Codec.ZSTD, compress(Codec.ZSTD, PLAIN))):
+    packed = lz4_frame(compressed_lz4_block(PLAIN[:65536]), compressed_lz4_block(PLAIN[65536:]))
+    for codec, body in ((Codec.LZ4, stored), (Codec.LZ4, packed), (Codec.ZSTD, compress(Codec.ZSTD, PLAIN))):
         assert decompressed(codec, body, body, room=room) == [PLAIN] * (2 - missing)
 
 
@@ -104,6 +116,35 @@ def test_it_ends_before_what_is_unusual() -> None:
     body = compress(Codec.ZSTD, PLAIN)
     assert decompressed(Codec.ZSTD, body, body[:-1], body) == [PLAIN]
     assert decompressed(Codec.GZIP, body) == []
+
+
+def test_limit_below_zero_is_no_room() -> None:
+    frames = engine("numba").frames()
+    assert frames is not None
+    data, table = batches_of((Codec.ZSTD, compress(Codec.ZSTD, PLAIN)), (Codec.LZ4, lz4_frame(lz4_block(PLAIN[:9]))))
+    for batch in (table[:1], table[1:]):
+        out, spans = np.zeros(ROOM, np.uint8), np.empty((1, 2), np.int64)
+        assert frames.decompress(data, batch, out, used=0, enough=ROOM, most=-1, spans=spans) == (0, 0)
+        assert not out.any()
+    with pytest.raises(InvalidField, match="max_decompressed_bytes"):
+        RecordDecoder(("offset",), max_decompressed_bytes=-1)
+
+
+def test_codec_is_left_to_the_thorough_one_when_its_frames_are_unusual_again_and_again() -> None:
+    class Refusing:
+        codecs = frozenset({Codec.LZ4})
+        asked = 0
+
+        def decompress(self, *_: object, used: int, **__: object) -> tuple[int, int]:
+            self.asked += 1
+            return 0, used
+
+    refusing = Refusing()
+    decompressor = Decompressor(frames=refusing)
+    spans, reason = decompressor.append_all(*batches_of(*[(Codec.LZ4, lz4_frame(lz4_block(b"x")))] * 50), enough=1000)
+    assert reason is None
+    assert spans.tolist() == [[number, number + 1] for number in range(50)]
+    assert refusing.asked == 3
 
 
 @pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
@@ -191,14 +232,14 @@ def test_what_is_decompressed_here_the_thorough_one_reads_alike(case: tuple[Code
         assert thorough(codec, body) == plain
 
 
-@pytest.mark.parametrize("missing", ["lz4.block._block", "zstandard._cffi"])
+@pytest.mark.parametrize(("missing", "left"), [("lz4.block._block", Codec.ZSTD), ("zstandard._cffi", Codec.LZ4)])
 def test_codec_whose_package_is_missing_is_left_to_the_thorough_one(
-    monkeypatch: pytest.MonkeyPatch, missing: str
+    monkeypatch: pytest.MonkeyPatch, missing: str, left: Codec
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     _library.cache_clear()
     try:
-        assert len(NativeCodecs().codecs) == 1
+        assert NativeCodecs().codecs == {left}
     finally:
         monkeypatch.undo()
         _library.cache_clear()

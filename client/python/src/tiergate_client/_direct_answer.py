@@ -17,6 +17,8 @@ from tiergate_client.errors import StorageUnavailable
 Keep = Callable[[http.client.HTTPConnection], None]
 
 _THROTTLED_RETRY_AFTER_MS = 200
+_STEP_BYTES = 1024 * 1024
+"""What is lost of an answer when its connection breaks, at most."""
 _PARTIAL = 206
 _ABSENT = 404
 _BEYOND_THE_END = 416
@@ -85,7 +87,9 @@ class Body:
             return filled
         with self._reading:
             with suppress(OSError, http.client.HTTPException):
-                while filled < len(buffer) and (count := self._response.readinto(buffer[filled:])):
+                while filled < len(buffer) and (
+                    count := self._response.readinto(buffer[filled : filled + _STEP_BYTES])
+                ):
                     filled += count
             is_read = filled == len(buffer) and self._response.isclosed()
             if is_read and self._connection.sock is not None and self._taken() is not None:

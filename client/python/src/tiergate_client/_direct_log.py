@@ -28,7 +28,7 @@ class DirectLog:
         begin, end_of_blocks = widened(offset, self.end, size=self._size)
         self._reader = open_reader(file, begin, end_of_blocks)
         self._buffers = BlockBuffers(min(BLOCK_BYTES, self._size))
-        self._damage: StoredDataCorrupt | None = None
+        self._damaged_at: int | None = None
         self._piece = self._verified_piece() if offset < self.end else None
         """Of a block that was read and not handed out to its end."""
 
@@ -69,8 +69,8 @@ class DirectLog:
 
         A failure ends it: blocks of which a part was received are not asked for again.
         """
-        if self._damage is not None:
-            raise self._damage
+        if self._damaged_at is not None:
+            raise self._damage(self._damaged_at)
         try:
             self._reader.fill(blocks)
         except BaseException:
@@ -80,10 +80,11 @@ class DirectLog:
             position, block = start + at, blocks[at : at + BLOCK_BYTES]
             if self._checksum(block) != self._manifest.log_block_crc32c[position // BLOCK_BYTES]:
                 self.close()
-                self._damage = stored_data_corrupt(
-                    self._manifest, SegmentFile.LOG, position, "does not match its checksum"
-                )
+                self._damaged_at = position
                 if at:
                     return at
-                raise self._damage
+                raise self._damage(position)
         return len(blocks)
+
+    def _damage(self, position: int) -> StoredDataCorrupt:
+        return stored_data_corrupt(self._manifest, SegmentFile.LOG, position, "does not match its checksum")

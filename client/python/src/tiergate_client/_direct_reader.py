@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import Final
 
 from tiergate_client._direct_answer import Body, StoreOutOfReach, UrlRefused
 from tiergate_client._direct_file import DirectFile
 from tiergate_client._patience import Patience, may_pass
 from tiergate_client.errors import Cancelled, DeadlineExceeded, TiergateError
+
+_MOST_AT_ONCE: Final = 4 * 1024 * 1024
+"""Between two looks at the deadline."""
 
 
 class DirectReader:
@@ -28,7 +32,7 @@ class DirectReader:
         self._patience.progressed()  # however long the caller took with what it has
         while filled < len(buffer):
             try:
-                count = self._read(buffer[filled:])
+                count = self._read(buffer[filled : filled + _MOST_AT_ONCE])
             except TiergateError as failure:
                 if isinstance(failure, UrlRefused) or not may_pass(failure) or not self._patience.pause(failure):
                     raise

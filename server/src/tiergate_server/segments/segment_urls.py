@@ -27,10 +27,10 @@ def resolved(
     for file in files:
         url = presigner.presign(keys.file(manifest.upload_digest, file), valid_s=valid_s)
         if url is None:
-            raise NotOffered(
-                f"the store that holds segment {manifest.metadata.segment_id} gives no URLs: read through the service"
-            )
+            raise _no_urls(manifest)
         urls[file] = url
+    if not urls and not offers_urls(presigner):
+        raise _no_urls(manifest)
     return ResolvedSegment(manifest, urls, expires_at_ms=now_ms + valid_s * 1000, valid_ms=valid_s * 1000)
 
 
@@ -40,3 +40,9 @@ def offers_urls(presigner: ObjectPresigner) -> bool:
         return presigner.presign("any", valid_s=1) is not None
     except StorageUnavailable:  # such as credentials that are not there yet
         return True
+
+
+def _no_urls(manifest: SegmentManifest) -> NotOffered:
+    return NotOffered(
+        f"the store that holds segment {manifest.metadata.segment_id} gives no URLs: read through the service"
+    )

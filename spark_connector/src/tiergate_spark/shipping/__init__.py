@@ -1,6 +1,6 @@
 """The zip that brings this package to executors: `--py-files`, or `ship` in a session that runs already.
 
-It holds our own code alone. What that needs (pyarrow, numpy, numba, lz4, zstandard, grpcio, protobuf, crc32c,
+It holds our own code alone. What that needs (pyarrow, numpy, numba, lz4, zstandard, awscrt, grpcio, protobuf, crc32c,
 googleapis-common-protos) has compiled parts and must be on the executors' image.
 """
 

@@ -1,4 +1,4 @@
-"""The loops over records, compiled by numba; everything that happens once per batch or call is done elsewhere.
+"""The loops over batches and records, compiled by numba; what happens once per call is done elsewhere.
 
 Self-contained on purpose: numba keeps its cache beside this file, and a copy of the file in another place works alone
 (see `kernel_loading.py`). The numbers of columns, rows, defects and headers are those of `batch_table.py`, `engines.py`
@@ -12,7 +12,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -380,7 +380,7 @@ def _lz4_frame(  # noqa: PLR0917 - numba takes no keywords
 def _zstd_frames(  # noqa: PLR0917 - as above
     function: Any, state: Any, data: Any, at: int, end: int, out: Any, start: int, room: int
 ) -> Any:
-    """Negative if the first one needs more than 8 MiB of what was before, which zstd recommends to support."""
+    """Negative if the first one may refer to what was 16 MiB before: it is not known here how much is too much."""
     if end - at < 6 or ((data[at + 4] & 0x20) == 0 and (data[at + 5] >> 3) > 13):
         return np.int64(_FAILED)
     return _call_zstd(  # type: ignore[call-arg]
@@ -410,7 +410,7 @@ def decompress(  # noqa: PLR0917 - numba takes no keywords
         if used >= enough:
             return batch, used
         at, end, codec = batches[batch, 0], batches[batch, 1], batches[batch, 14] & 7
-        room = min(out.shape[0] - used, most)
+        room = max(min(out.shape[0] - used, most), 0)  # which C would take for a very large number
         written = np.int64(_FAILED)
         if codec == _LZ4 and lz4 != 0:
             written = _lz4_frame(lz4, data, at, end, out, used, room)

@@ -31,6 +31,7 @@ _FIRST_BYTES: Final = 1024 * 1024
 # What most frames hold no more than; others are decompressed step by step.
 _USUAL_RATIO: Final = 8
 _LEAST_ROOM_BYTES: Final = 64 * 1024
+_MOST_REFUSED: Final = 3
 _MOST_KEPT_BYTES: Final = 32 * 1024 * 1024
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = len(_XERIAL_MAGIC) + 8
@@ -77,10 +78,11 @@ class Decompressor:
         """
         spans = np.empty((len(batches), 2), np.int64)
         codecs = (batches[:, ATTRIBUTES] & CODEC_MASK).tolist()
-        number = 0
+        room = self._usual_room(batches)
+        number = refused = 0
         while number < len(batches) and self._used < enough:
-            if self._frames is not None and codecs[number] in self._frames.codecs:
-                self._reserve_for(batches[number:], enough)
+            if self._frames is not None and codecs[number] in self._frames.codecs and refused < _MOST_REFUSED:
+                self._reserve(max(enough - self._used, 0) + room, most=max(enough, self._used) + room)
                 count, self._used = self._frames.decompress(
                     data,
                     batches[number:],
@@ -91,6 +93,7 @@ class Decompressor:
                     spans=spans[number:],
                 )
                 number += count
+                refused = 0 if count else refused + 1  # in a row: the next ones will be alike
                 if number == len(batches) or self._used >= enough:
                     break
             start, end = batches[number, START], batches[number, END]
@@ -156,11 +159,10 @@ class Decompressor:
             "(max_decompressed_bytes)"
         )
 
-    def _reserve_for(self, batches: Longs, enough: int) -> None:
-        largest = int((batches[:, END] - batches[:, START]).max())
-        room = min(_USUAL_RATIO * largest + _LEAST_ROOM_BYTES, self._max_bytes)
-        if len(self._buffer) < enough + room:
-            self._reserve(enough + room - self._used, most=enough + room)
+    def _usual_room(self, batches: Longs) -> int:
+        """What the largest of them will not exceed as a rule."""
+        largest = int((batches[:, END] - batches[:, START]).max(initial=0))
+        return min(_USUAL_RATIO * largest + _LEAST_ROOM_BYTES, self._max_bytes)
 
     def _reserve(self, more: int, *, most: int | None = None) -> None:
         """Room is doubled, but not beyond the most that can come."""

@@ -7,12 +7,16 @@ Both packages are optional, and so is that they show these functions.
 from __future__ import annotations
 
 import ctypes
+import logging
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 
 from tiergate_client.records.batch_format import Codec
+
+_logger = logging.getLogger(__name__)
 
 
 class NativeCodecs:
@@ -20,9 +24,9 @@ class NativeCodecs:
 
     def __init__(self) -> None:
         self.lz4 = self.zstd = self.zstd_state = 0
-        with suppress(ImportError, OSError, AttributeError):
+        with _told("lz4"):
             self.lz4 = _address(_library("lz4.block._block").LZ4_decompress_safe)
-        with suppress(ImportError, OSError, AttributeError):
+        with _told("zstandard"):
             self._load_zstd(_library("zstandard._cffi"))
         addresses = {Codec.LZ4: self.lz4, Codec.ZSTD: self.zstd}
         self.codecs = frozenset(codec for codec, address in addresses.items() if address)
@@ -33,13 +37,21 @@ class NativeCodecs:
         state: int | None = create()
         if state is None:
             raise MemoryError
-        weakref.finalize(self, free, state)
+        weakref.finalize(self, free, state).atexit = False  # a thread may be decompressing then
         self.zstd, self.zstd_state = _address(function), state
+
+
+@contextmanager
+def _told(package: str) -> Iterator[None]:
+    try:
+        yield
+    except (ImportError, OSError, AttributeError) as error:
+        _logger.debug("Without the functions of %s, pyarrow decompresses its frames one by one: %s", package, error)
 
 
 @cache
 def _library(module: str) -> ctypes.CDLL:
-    """The file of an extension module, which need not be imported. Raises ImportError, OSError."""
+    """The file of an extension module. Raises ImportError, OSError."""
     found = find_spec(module)
     if found is None or found.origin is None:
         raise ImportError(module)

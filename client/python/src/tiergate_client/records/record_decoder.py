@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiergate_client.batch_layout import CODEC_MASK
+from tiergate_client.errors import InvalidField
 from tiergate_client.records.batch_format import MIN_RECORD_BYTES
 from tiergate_client.records.batch_headers import ScannedBatches
 from tiergate_client.records.batch_table import (
@@ -50,12 +51,14 @@ class RecordDecoder:
         group_bytes: int = DEFAULT_GROUP_BYTES,
         engine_name: EngineName | None = None,
     ) -> None:
-        """Raises InvalidField for columns that are not there."""
+        """Raises InvalidField for columns that are not there, and for a limit below zero."""
+        if max_decompressed_bytes < 0:
+            raise InvalidField.of("max_decompressed_bytes", f"{max_decompressed_bytes} is no number of bytes")
         self._engine = engine(engine_name)
         self._columns = ColumnBuilder(self._engine, columns)
         self._check_crc = check_crc
         self._decompressor = Decompressor(max_bytes_per_batch=max_decompressed_bytes, frames=self._engine.frames())
-        self._group_bytes = group_bytes
+        self._group_bytes = max(group_bytes, 1)
         self._spans = np.empty(0, np.int64)
         self.walk_batches = self._engine.walk_batches
 
@@ -116,6 +119,7 @@ class RecordDecoder:
     def _decompressed_groups(self, batches: ScannedBatches) -> Iterator[IndexedRecords]:
         """All of a group stands in the decompressor's buffer, so that there is one array to read from."""
         data = np.frombuffer(batches.buffer, np.uint8)
+        self._decompressor.clear()  # a call that was given up may have left something
         done, reason = 0, None
         while done < len(batches) and reason is None:
             table = batches.table[done:]
