@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from contract.upload_contract import UploadContract
@@ -301,6 +302,10 @@ class RemoteStorageContract(UploadContract):
             assert storage.resolve_segment(metadata, valid_s=2**40).valid_ms == 900_000
         with pytest.raises(InvalidField, match="valid_seconds"):
             storage.resolve_segment(metadata, valid_s=-1)
+        wrong: Any
+        for wrong in ("log", {"log"}, SegmentFile.LOG):
+            with pytest.raises(InvalidField, match="files"):
+                storage.resolve_segment(metadata, files=wrong)
 
     @pytest.mark.parametrize(
         "read",

@@ -229,3 +229,28 @@ def test_reason_of_a_newer_server_becomes_the_nearest_error() -> None:
 def test_damaged_details_do_not_hide_the_error(junk: bytes) -> None:
     failure = Failure(grpc.StatusCode.UNAVAILABLE, "the transport says", ((status.DETAILS_KEY, junk),))
     assert isinstance(status.from_rpc_error(failure), errors.Unavailable)
+
+
+@pytest.mark.parametrize(
+    ("tried", "told"),
+    [
+        ("ipv4:127.0.0.1:17401", "127.0.0.1:17401"),
+        ("ipv6:%5B::1%5D:7", "[::1]:7"),
+    ],
+)
+def test_transport_that_can_not_connect_says_where_and_why(tried: str, told: str) -> None:
+    said = (
+        f"connections to all backends failing; last error: UNKNOWN: {tried}: Failed to connect to remote host: Refused"
+    )
+    error = status.from_rpc_error(Failure(grpc.StatusCode.UNAVAILABLE, said))
+    assert type(error) is errors.Unavailable
+    assert error.message == f"cannot connect to {told} (Refused): start the service there, or give another address"
+    assert status.never_connected(error)
+
+
+def test_what_else_the_transport_says_is_told_as_it_is() -> None:
+    closed = status.from_rpc_error(Failure(grpc.StatusCode.UNAVAILABLE, "Socket closed"))
+    assert closed.message == "Socket closed"
+    assert not status.never_connected(closed)
+    assert status.never_connected(errors.Unavailable("failed to connect to all addresses"))
+    assert not status.never_connected(errors.StorageUnavailable("cannot connect to the store at nowhere"))

@@ -39,7 +39,7 @@ from tiergate_client.errors import (
 )
 from tiergate_client.ids import SegmentId
 from tiergate_client.interfaces import RemoteLogMetadata
-from tiergate_client.status import from_rpc_error, from_status
+from tiergate_client.status import from_rpc_error, from_status, never_connected
 from tiergate_client.values import (
     ConsistencyToken,
     MetadataChange,
@@ -248,4 +248,4 @@ def _answer(answer: pb.SegmentAnswer) -> RemoteLogSegmentMetadata | TiergateErro
 def _surely_not_published(failure: TiergateError) -> bool:
     if isinstance(failure, MetadataNotReady | MetadataLogUnavailable | NotHosted | Exhausted):
         return True
-    return isinstance(failure, Unavailable) and "failed to connect" in failure.message.lower()
+    return never_connected(failure)

@@ -31,6 +31,7 @@ from tiergate_client.segment_data import LogSegmentData
 from tiergate_client.segment_files import IndexQuestion, SegmentFile, SegmentManifest
 from tiergate_client.status import from_rpc_error
 from tiergate_client.storage_conversions import progress_from_proto, resolved_from_proto, upload_from_proto
+from tiergate_client.stored_reads import require_files
 from tiergate_client.upload_progress import UploadProgress, UploadSummary
 from tiergate_client.values import RemoteLogSegmentMetadata, TopicIdPartition
 from tiergate_client.verification import VerificationProgress
@@ -113,6 +114,7 @@ class GrpcStorage(RemoteStorage):
     def resolve_segment(
         self, metadata: RemoteLogSegmentMetadata, *, valid_s: int = 0, files: Collection[SegmentFile] = ()
     ) -> ResolvedSegment:
+        require_files(files)
         request = pb.ResolveSegmentRequest(
             metadata=metadata_to_proto(metadata),
             valid_seconds=max(-1, min(valid_s, INT32_MAX)),

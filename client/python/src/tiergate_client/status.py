@@ -5,8 +5,10 @@ Resolved by class, so that a subclass without a row of its own maps like its par
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import cast
+from urllib.parse import unquote
 
 import grpc
 from google.protobuf import any_pb2
@@ -28,6 +30,8 @@ _MAX_MESSAGE_BYTES = 1000
 _MAX_VALUE_BYTES = 200
 _MAX_KEY_BYTES = 64
 _MAX_ENTRIES = 16
+_NOT_CONNECTED = "cannot connect to"
+_CANNOT_CONNECT = re.compile(r"ipv[46]:(?P<address>\S+): Failed to connect to remote host: (?P<why>[^;]+)$")
 
 CODES: Mapping[type[errors.TiergateError], grpc.StatusCode] = {
     errors.InvalidField: grpc.StatusCode.INVALID_ARGUMENT,
@@ -133,10 +137,25 @@ def from_rpc_error(failure: grpc.RpcError) -> errors.TiergateError:
         if restored is not None:
             restored.token = _token(trailers.get(CONSISTENCY_KEY))
             return restored
-    message = failure.details() or code.name
+    message = _readable(failure.details() or code.name)
     if code is grpc.StatusCode.INTERNAL and "RST_STREAM" in message:  # the peer went away in mid-stream
         return errors.Unavailable(message)
     return _WITHOUT_DETAILS.get(code, errors.InternalError)(message)
+
+
+def _readable(message: str) -> str:
+    """The transport lists all that it tried; who asked wants to know where nobody answers, and why."""
+    refused = _CANNOT_CONNECT.search(message)
+    if refused is None:
+        return message
+    address, why = unquote(refused["address"]), refused["why"]
+    return f"{_NOT_CONNECTED} {address} ({why}): start the service there, or give another address"
+
+
+def never_connected(error: errors.TiergateError) -> bool:
+    """Whether nothing was sent, by what the transport said."""
+    said = error.message.lower()
+    return type(error) is errors.Unavailable and (_NOT_CONNECTED in said or "failed to connect" in said)
 
 
 def from_status(status: status_pb2.Status) -> errors.TiergateError:

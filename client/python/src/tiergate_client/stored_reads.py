@@ -5,6 +5,8 @@ Ranges are checked and widened to the blocks that have checksums. Where the byte
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tiergate_client.errors import IndexNotFound, InvalidField, OffsetOutOfRange, StoredDataCorrupt
 from tiergate_client.integers import require_int64
 from tiergate_client.segment_files import BLOCK_BYTES, FileChecksum, SegmentFile, SegmentManifest
@@ -31,6 +33,12 @@ def end_of_range(manifest: SegmentManifest, offset: int, length: int | None) -> 
 def widened(offset: int, end: int, *, size: int) -> tuple[int, int]:
     """The smallest run of whole blocks of a log of `size` bytes that holds [offset, end)."""
     return offset // BLOCK_BYTES * BLOCK_BYTES, min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, size)
+
+
+def require_files(files: object) -> None:
+    """Raises InvalidField."""
+    if not isinstance(files, Collection) or not all(isinstance(it, SegmentFile) for it in files):
+        raise InvalidField.of("files", f"{files!r} is no collection of SegmentFile")
 
 
 def require_index(file: SegmentFile) -> None:

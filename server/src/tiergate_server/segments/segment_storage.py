@@ -43,6 +43,7 @@ from tiergate_client.segment_files import IndexQuestion, SegmentFile, SegmentMan
 from tiergate_client.stored_reads import (
     end_of_range,
     index_of,
+    require_files,
     require_index,
     require_range,
     stored_data_corrupt,
@@ -250,6 +251,7 @@ class SegmentStorage(RemoteStorage):
         self, metadata: RemoteLogSegmentMetadata, *, valid_s: int = 0, files: Collection[SegmentFile] = ()
     ) -> ResolvedSegment:
         require_int64("valid_seconds", valid_s, minimum=0)
+        require_files(files)
         manifest = self._manifest_of_now(metadata)  # who asks keeps the answer for a while, and two caches are too many
         valid_s = min(valid_s or self._url_seconds, self._url_seconds)
         asked = [file for file in manifest.files if not files or file in files]
