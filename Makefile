@@ -5,6 +5,9 @@ ARGS ?=
 # Processes that share the tests. What one of them starts (a broker, a store), it starts for itself.
 JOBS ?= 2
 
+# Each of the many processes that are started would otherwise compile all that it imports, every time.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 SOURCES := client/python/src server/src spark_connector/src tests scripts $(if $(wildcard bench/*.py),bench)
 RUN_READY := .venv/.run-ready

@@ -42,11 +42,11 @@ def show(title: str, figures: Sequence[Figure], *, as_json: bool) -> None:
         print(json.dumps({"benchmark": title, "figures": [asdict(figure) for figure in figures]}, indent=2))
         return
     table = Table(title=title, title_justify="left")
-    table.add_column("subject", no_wrap=True)
+    table.add_column("subject")  # the one that is folded in a narrow window: numbers stay whole
     table.add_column("measure", no_wrap=True)
     for heading in ("tiergate", "peer", "ratio"):
-        table.add_column(heading, justify="right")
-    table.add_column("better is")
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("better is", no_wrap=True)
     subject = None
     for figure in figures:
         if subject not in (None, figure.subject):

@@ -61,7 +61,7 @@ class Place:
     segments: Server
 
     def tiered_topic(self, name: str, *, records: int, codec: str = "none") -> TieredTopic:
-        """Writes the records and some more, so that all of them are in rolled segments, and copies those."""
+        """Writes the records and copies the rolled segments; what is in the active ones is not read."""
         _create(
             self.broker.bootstrap, name, segment_bytes=records * STORED_RECORD_BYTES[codec] // PARTITIONS // SEGMENTS
         )

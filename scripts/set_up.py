@@ -21,6 +21,8 @@ LOG = VENV / "set-up.log"
 # Installed rather than left to pip's isolated builds, so that their versions are pinned as well and setting up again
 # needs no network.
 BUILD_TOOLS = ("hatchling", "editables")
+BUILD_TOOLS_UNDER_TEST = ("setuptools",)
+"""PySpark comes as a source distribution, and what a new .venv brings of setuptools is too old for it, or nothing."""
 DISTRIBUTIONS = ("protos", "client/python", "server")
 DISTRIBUTIONS_UNDER_TEST = ("spark_connector",)
 TICK_S = 1.0
@@ -36,6 +38,7 @@ def main(goal: str) -> int:
         _pip("installing the service and what it needs", "--no-build-isolation", *_editable(DISTRIBUTIONS))
         (VENV / ".run-ready").touch()
         if goal == "test":
+            _pip("installing what builds PySpark", *BUILD_TOOLS_UNDER_TEST)
             words = ["--requirement", str(ROOT / "requirements-dev.txt"), *_editable(DISTRIBUTIONS_UNDER_TEST)]
             _pip("installing what the tests need", "--no-build-isolation", *words)
             (VENV / ".test-ready").touch()
@@ -56,7 +59,8 @@ def _alone() -> Iterator[None]:
 
 
 def _pip(title: str, *words: str) -> None:
-    pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
+    # Compiling every file that is installed takes as long as the rest; Python compiles those that are imported.
+    pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
     _step(title, [*pip, "--constraint", str(ROOT / "constraints.txt"), *words])
 
 

@@ -81,14 +81,16 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @pytest.fixture(scope="session")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordCorpus]:
+def corpus(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordCorpus]:
     """Topics that a broker and the tier both hold, for tests that only read them."""
     from support.kafka_jars import KafkaJarsMissing  # noqa: PLC0415
     from support.record_corpus import running_corpus  # noqa: PLC0415 - most tests do without
 
     try:
-        with running_corpus(tmp_path_factory.mktemp("corpus")) as running:
-            yield running
+        with pytest.MonkeyPatch.context() as patch:
+            s3_environment(patch)
+            with running_corpus(tmp_path_factory.mktemp("corpus"), s3.new_bucket()) as running:
+                yield running
     except KafkaJarsMissing as missing:
         pytest.fail(str(missing))
 

@@ -248,6 +248,8 @@ def test_a_deleted_topic_ends_the_log_and_does_not_come_back_by_a_publish(
 ) -> None:
     log = open_log(client={"message.timeout.ms": "3000"})
     topics.delete(name)
+    # Kafka confirms before its brokers know: until they do, they rightly acknowledge what is published.
+    wait_until(lambda: name not in topics.names(), timeout_s=WAIT_S)
     published = log.publish(0, b"x")
     ended = poll_until_it_raises(log.subscribe({0: 0}))
     assert isinstance(ended, StreamClosed)

@@ -62,7 +62,7 @@ def test_shell_blocks_of_the_readme_do_what_they_say(followed: Path) -> None:
 
 
 def test_python_block_of_the_readme_reads_what_the_shell_blocks_put(followed: Path, service: str) -> None:
-    (program,) = code_blocks(_README, "python")
+    program, _ = code_blocks(_README, "python")
     assert program.count('"127.0.0.1:7400"') == 1
     finished = subprocess.run(
         [sys.executable, "-c", program.replace("127.0.0.1:7400", service)],
@@ -81,7 +81,9 @@ def test_python_block_of_the_readme_reads_what_the_shell_blocks_put(followed: Pa
 def test_programs_of_the_spark_page_and_its_notebook_read_what_the_shell_blocks_put(
     followed: Path, service: str
 ) -> None:
-    programs = [*code_blocks(_SPARK_PAGE, "python"), *notebook_cells(ROOT / "docs" / "spark-quickstart.ipynb")]
+    _, from_readme = code_blocks(_README, "python")
+    notebook = notebook_cells(ROOT / "docs" / "spark-quickstart.ipynb")
+    programs = [from_readme, *code_blocks(_SPARK_PAGE, "python"), *notebook]
     finished = subprocess.run(
         [sys.executable, "-c", "\n".join(programs).replace("127.0.0.1:7400", service)],
         cwd=followed,
@@ -95,6 +97,7 @@ def test_programs_of_the_spark_page_and_its_notebook_read_what_the_shell_blocks_
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
+    assert "max(offset)" in finished.stdout
     whole, committed = map(
         int, re.findall(r"^(\d+) records, of them committed: (\d+)$", finished.stdout, re.MULTILINE)[0]
     )

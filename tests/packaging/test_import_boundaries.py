@@ -154,6 +154,7 @@ def test_every_type_in_the_clients_signatures_can_be_imported_from_its_front_doo
         *_methods(tiergate_client.Tiergate),
         *_methods(tiergate_client.RemoteLogMetadata),
         *_methods(tiergate_client.RemoteStorage),
+        *_methods(tiergate_client.GrpcRecords),
         *_methods(tiergate_client.Admin),
     )
     named = {kind for door in doors for hint in typing.get_type_hints(door).values() for kind in _classes(hint)}

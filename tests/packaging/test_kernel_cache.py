@@ -19,16 +19,15 @@ from support.wheels import ROOT
 _PLAIN_ROOT = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
 _DECODE = """
 import sys
-batch, *absent = sys.argv[1:]
-sys.modules.update(dict.fromkeys(absent))
 from tiergate_client.records import decode_batches
 from tiergate_client.records.engines import engine
 from tiergate_client.records.record_framing import _framing, frame_records
 columns = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
-(decoded,) = decode_batches(bytes.fromhex(batch), columns=columns)
+(decoded,) = decode_batches(bytes.fromhex(sys.argv[1]), columns=columns)
 assert b"value" in frame_records(decoded).content.tobytes()
 loops = getattr(engine(), "_kernels", None)
-compiled = [] if loops is None else [loops.index_records, loops.index_headers, loops.gather, _framing()]
+names = ("walk_batches", "decompress", "index_records", "index_headers", "gather")
+compiled = [] if loops is None else [*(getattr(loops, name) for name in names), _framing()]
 print(type(engine()).__name__, *(sum(loop.stats.cache_hits.values()) for loop in compiled))
 """
 
@@ -66,8 +65,8 @@ def run(words: list[str], package: Path, home: Path, environment: Mapping[str, s
     return finished.stdout.strip(), finished.stderr
 
 
-def decode_words(*absent: str) -> list[str]:
-    return ["-c", _DECODE, MadeBatch((MadeRecord(0, value=b"value"),)).encode().hex(), *absent]
+def decode_words(*, before: str = "") -> list[str]:
+    return ["-c", before + _DECODE, MadeBatch((MadeRecord(0, value=b"value"),)).encode().hex()]
 
 
 def test_loops_are_compiled_for_one_process_where_nothing_can_be_kept(
@@ -76,7 +75,7 @@ def test_loops_are_compiled_for_one_process_where_nothing_can_be_kept(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     decoded, said = run(decode_words(), package, no_directory, {"TMPDIR": str(temporary)})
-    assert decoded == "NumbaEngine 0 0 0 0"
+    assert decoded == "NumbaEngine 0 0 0 0 0 0"
     assert not said
     assert not list(temporary.iterdir())
 
@@ -84,13 +83,22 @@ def test_loops_are_compiled_for_one_process_where_nothing_can_be_kept(
 def test_numpy_is_taken_and_one_warning_given_where_not_even_temporary_files_can_be_written(
     package: Path, no_directory: Path
 ) -> None:
-    program = "import tempfile; tempfile.tempdir = '/dev/null'\n" + decode_words()[1].replace(
-        "engine.cache_clear()", ""
-    )
-    decoded, said = run(["-c", program, *decode_words()[2:]], package, no_directory)
+    words = decode_words(before="import tempfile; tempfile.tempdir = '/dev/null'")
+    decoded, said = run(words, package, no_directory)
     assert decoded == "NumpyEngine"
     assert said.startswith("Records are decoded without numba, many times slower, since it can not compile: ")
     assert said.count("\n") == 1
+
+
+def test_numpy_is_taken_and_one_warning_given_where_numba_is_installed_and_refuses_to_load(
+    package: Path, tmp_path: Path
+) -> None:
+    (package / "numba.py").write_text("raise ImportError('Numba needs NumPy 1.0 or less')\n")
+    decoded, said = run(decode_words(), package, tmp_path)
+    assert decoded == "NumpyEngine"
+    assert said == (
+        "Records are decoded without numba, many times slower, since it can not load: Numba needs NumPy 1.0 or less\n"
+    )
 
 
 def test_command_that_fills_the_cache_says_where_nothing_can_be_kept(package: Path, no_directory: Path) -> None:
@@ -125,12 +133,12 @@ def test_container_finds_what_its_image_compiled_and_so_it_does_read_only(
     cache = tmp_path / "cache"
     environment = {**settings, "NUMBA_CACHE_DIR": str(cache)}
     run(words, package, no_directory, environment)
-    assert run(decode_words(), package, no_directory, environment)[0] == "NumbaEngine 1 1 1 1"
+    assert run(decode_words(), package, no_directory, environment)[0] == "NumbaEngine 1 1 1 1 1 1"
     for directory in [cache, *(path for path in cache.rglob("*") if path.is_dir())]:
         directory.chmod(0o555)
     # A home that can be written does not bring numba to compile there anew.
     home = tmp_path / "home"
     home.mkdir()
-    assert run(decode_words(), package, home, environment)[0] == "NumbaEngine 1 1 1 1"
+    assert run(decode_words(), package, home, environment)[0] == "NumbaEngine 1 1 1 1 1 1"
     run(words, package, home, environment)
     assert not list(home.rglob("*"))

@@ -28,11 +28,11 @@ print(type(engine()).__name__, *(sum(loop.stats.cache_hits.values()) for loop in
 """
 
 
-def decode(archive: Path, cache: Path, how: str = "with numba") -> str:
+def decode(archive: Path, cache: Path, how: str = "with numba", **environment: str) -> str:
     batch = MadeBatch((MadeRecord(0, value=b"v"),)).encode().hex()
     finished = subprocess.run(
         [sys.executable, "-c", _DECODE, str(archive), how, batch],
-        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        env={**os.environ, "XDG_CACHE_HOME": str(cache), **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -68,9 +68,12 @@ def test_copy_that_was_changed_in_the_cache_is_not_run(tmp_path: Path) -> None:
 
 
 def test_cache_that_can_not_be_written_does_no_harm(tmp_path: Path) -> None:
-    in_the_way = tmp_path / "cache"
+    in_the_way, temporary = tmp_path / "cache", tmp_path / "temporary"
     in_the_way.touch()
-    assert decode(make_archive(tmp_path / "client.zip"), in_the_way).startswith("NumbaEngine")
+    temporary.mkdir()
+    decoded = decode(make_archive(tmp_path / "client.zip"), in_the_way, TMPDIR=str(temporary))
+    assert decoded.startswith("NumbaEngine")
+    assert not list(temporary.iterdir())
 
 
 def test_numpy_is_taken_where_numba_is_missing(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class CleanVenv:
 
     def install(self, *requirements: str, find_links: Sequence[Path]) -> None:
         links = [word for directory in find_links for word in ("--find-links", str(directory))]
-        _pip("--python", str(self._python), "install", "--no-index", *links, *requirements)
+        _pip("--python", str(self._python), "install", "--no-compile", "--no-index", *links, *requirements)
 
     def installed(self) -> set[str]:
         """The names of the distributions."""

@@ -28,7 +28,7 @@ def tree(directory: Path) -> set[str]:
 @pytest.fixture(scope="module")
 def fenced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FilesystemStore]:
     fence = tmp_path_factory.mktemp("fence")
-    return fence, FilesystemStore(fence / "a" / "root")
+    return fence, FilesystemStore(fence / "a" / "store")
 
 
 names = st.text(max_size=12) | st.sampled_from([".", "..", "", ".uploads", "a", "\0", "\\", "~", "C:", "é" * 128])
@@ -46,7 +46,7 @@ def test_key_never_reaches_outside_the_root_whatever_it_contains(
     fenced: tuple[Path, FilesystemStore], key: str
 ) -> None:
     fence, store = fenced
-    before = tree(fence / "a" / "root" / ".uploads")
+    before = tree(fence / "a" / "store" / ".uploads")
     try:
         assert store.put_if_absent(key, b"content")
     except InvalidKey:
@@ -57,10 +57,10 @@ def test_key_never_reaches_outside_the_root_whatever_it_contains(
             with nullcontext() if key == "" else pytest.raises(InvalidKey):
                 use_below(key)
     else:
-        assert (fence / "a" / "root" / key).read_bytes() == store.get(key) == b"content"
+        assert (fence / "a" / "store" / key).read_bytes() == store.get(key) == b"content"
         store.delete(key)
-    assert tree(fence) == {"a", "a/root", "a/root/.uploads"}
-    assert tree(fence / "a" / "root" / ".uploads") == before == set()
+    assert tree(fence) == {"a", "a/store", "a/store/.uploads"}
+    assert tree(fence / "a" / "store" / ".uploads") == before == set()
 
 
 def test_name_of_255_bytes_is_a_key_and_a_longer_one_is_not(tmp_path: Path) -> None:
