@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from support.aborted_filter import AbortedFilter
 from support.corpus_times import offsets_for_times
 from support.kafka_records import Row
 from support.record_corpus import CORPUS_TOPICS, RecordCorpus, TieredPartition
 from tiergate_client import Record, RecordTimestampType
+from tiergate_client.records import ALL_COLUMNS, decode_batches
 
 pytestmark = pytest.mark.timeout(300)  # for the corpus, on a busy machine
 
@@ -72,6 +74,39 @@ def test_records_and_splits_are_what_the_consumer_is_given(corpus: RecordCorpus,
             with corpus.tiergate.records.read_split(split) as stream:
                 rows += rows_of(stream)
         assert rows == expected
+
+
+def read_raw(corpus: RecordCorpus, tiered: TieredPartition, **options: Any) -> list[Row]:
+    """As a client reads that decodes for itself."""
+    rows: list[Row] = []
+    with corpus.tiergate.records.read_raw_batches(
+        tiered.topic,
+        tiered.partition.partition,
+        topic_id=tiered.partition.topic_id,
+        log_start_offset=tiered.log_start_offset,
+        **options,
+    ) as stream:
+        start_offset, aborted = stream.next_offset, AbortedFilter(stream.aborted)
+        for run in stream:
+            for batch in decode_batches(run, columns=ALL_COLUMNS, is_whole=True, keep=aborted.kept):
+                rows += batch.to_pylist()
+        assert stream.next_offset == stream.stop_offset
+    # The first and the last batch may have others beside.
+    return [row for row in rows if start_offset <= row["offset"] < stream.stop_offset]
+
+
+@pytest.mark.parametrize("topic", CORPUS_TOPICS)
+@pytest.mark.parametrize("isolation", ISOLATION_LEVELS)
+def test_raw_batches_are_decoded_to_what_the_consumer_is_given(
+    corpus: RecordCorpus, topic: str, isolation: str
+) -> None:
+    for one in corpus.of_topic(topic):
+        expected = corpus.consumed(one, isolation)
+        assert read_raw(corpus, one, isolation=isolation) == expected
+        middle = expected[len(expected) // 2]["offset"]
+        late = [row for row in expected if row["offset"] >= middle]
+        assert read_raw(corpus, one, isolation=isolation, start_offset=middle) == late
+        assert read_raw(corpus, one, isolation=isolation, stop_offset=middle) == expected[: -len(late)]
 
 
 @pytest.mark.parametrize("topic", ["compacted", "deleted-after", "epochs", "transactions"])

@@ -16,9 +16,11 @@ from support.in_process_tiergate import InProcessTiergate, in_process_tiergate
 from support.kafka_records import Row
 from support.record_corpus import CORPUS_TOPICS, RecordCorpus, TieredPartition
 from support.tiering import tier_segments
+from support.without_snapshots import WithoutSnapshots
 from tiergate_client.records import ALL_COLUMNS
 from tiergate_client.records.history import PartitionHistory, load_history
 from tiergate_client.records.read_plan import IsolationLevel, PartitionPlan, plan_read
+from tiergate_client.records.remembered_scans import REMEMBERED_SCANS
 from tiergate_client.records.split_reading import raw_batches, read_split
 from tiergate_client.records.time_lookup import find_offset_by_time
 from tiergate_client.records.transactions import last_stable_offset
@@ -89,6 +91,25 @@ def test_any_range_of_offsets_is_read_as_the_consumer_is_given_it(
 def test_committed_data_ends_where_the_broker_said(corpus: RecordCorpus, topic: str) -> None:
     for one in corpus.of_topic(topic):
         assert last_stable_offset(history_of(corpus, one), corpus.tiergate.storage) == one.stable_offset
+
+
+@pytest.mark.parametrize("topic", CORPUS_TOPICS)
+def test_committed_data_is_the_same_where_no_segment_has_a_snapshot(corpus: RecordCorpus, topic: str) -> None:
+    """Also where the history goes round what another leader wrote, and a scan has to go the same way."""
+    for one in corpus.of_topic(topic):
+        REMEMBERED_SCANS.forget()  # or the second test of a partition would scan nothing
+        without = WithoutSnapshots(corpus.tiergate.storage)
+        plan = plan_read(
+            corpus.tiergate.metadata,
+            without.storage,
+            one.partition,
+            log_start_offset=one.log_start_offset,
+            isolation=IsolationLevel.READ_COMMITTED,
+            split_bytes=3_000,
+        )
+        assert without.missed
+        assert (plan.start_offset, plan.stop_offset) == (one.log_start_offset, one.stable_offset)
+        assert rows_of(corpus, plan) == corpus.consumed(one, IsolationLevel.READ_COMMITTED)
 
 
 @pytest.mark.parametrize("topic", CORPUS_TOPICS)

@@ -1,6 +1,7 @@
 """The driver of a Spark cluster of processes, run as a program: reads as it is told, a line for each.
 
-In: the options of a read as JSON, or "ship". Out: its offsets, where the source is imported from, or the error.
+In: the options of a read as JSON, with a checkpoint those of a stream, or "ship". Out: the offsets that were read,
+where the source is imported from, or the error.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 import sys
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
 from support.spark import SPARK_SETTINGS
@@ -31,11 +32,24 @@ def main() -> None:
                 ship(spark)
                 say({"shipped": imported_from(spark)})
                 continue
-            frame = spark.read.format("tiergate").options(**asked).load()
+            checkpoint = asked.pop("checkpoint", None)
+            if checkpoint is None:
+                frame = spark.read.format("tiergate").options(**asked).load()
+            else:
+                frame = streamed(spark, asked, checkpoint)
             say({"offsets": frame.select("offset").toArrow()["offset"].to_pylist()})
         except Exception as error:  # noqa: BLE001 - told to whoever reads this
             say({"error": str(error)})
     spark.stop()
+
+
+def streamed(spark: SparkSession, options: dict[str, str], checkpoint: str) -> DataFrame:
+    """What a stream brings to its end, each micro-batch by way of a file."""
+    written = f"{checkpoint}-rows"
+    stream = spark.readStream.format("tiergate").options(**options).load()
+    sink = stream.writeStream.format("parquet").options(path=written, checkpointLocation=checkpoint)
+    sink.trigger(availableNow=True).start().awaitTermination()
+    return spark.read.parquet(written)
 
 
 def imported_from(spark: SparkSession) -> str:

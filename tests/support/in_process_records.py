@@ -10,6 +10,7 @@ from tiergate_client.errors import OffsetOutOfRange
 from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage
 from tiergate_client.records.columns import ALL_COLUMNS
 from tiergate_client.records.history import load_history
+from tiergate_client.records.read_bounds import LOSS_IS_ACCEPTED_BY
 from tiergate_client.records.read_plan import IsolationLevel, PartitionPlan, plan_history
 from tiergate_client.records.read_split import ReadSplit
 from tiergate_client.records.split_reading import read_split
@@ -87,6 +88,6 @@ class InProcessRecords:
                 fail_on_data_loss=not skip_missing,
             )
         except OffsetOutOfRange as error:  # in the words of the wire, which the service puts it in
-            message = error.message.replace("fail_on_data_loss=False", "skip_missing")
+            message = error.message.replace(LOSS_IS_ACCEPTED_BY, "skip_missing")
             raise OffsetOutOfRange(message, details=error.details) from error
         return nullcontext(InProcessStream(plan, self._storage, max_records))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from support.waiting import wait_until
+from tiergate_server.supervisor.allocator import with_allocator_settings
 
 Plane = Literal["metadata", "segments"]
 
@@ -69,6 +70,7 @@ class PlaneProcess:
                 pass_fds=[] if ready_fd is None else [ready_fd],
                 stdout=log,
                 stderr=log,
+                env=with_allocator_settings(os.environ),  # otherwise a segment plane would start itself anew, for them
             )
 
     def signal(self, number: signal.Signals) -> None:

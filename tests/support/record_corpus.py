@@ -18,6 +18,7 @@ from support.kafka_broker import KafkaBroker, running_broker
 from support.kafka_oracle import running_oracle
 from support.kafka_records import KafkaRecords, Row
 from support.planes import running_planes
+from support.s3_server import Bucket
 from tiergate_client import Tiergate, connect
 from tiergate_client.local_log.partition_directory import PartitionDirectory
 from tiergate_client.values import TopicIdPartition
@@ -105,8 +106,11 @@ class RecordCorpus:
 
 
 @contextmanager
-def running_corpus(directory: Path) -> Iterator[RecordCorpus]:
-    """Takes about half a minute. Raises KafkaJarsMissing, which says what to install, when there is no Kafka."""
+def running_corpus(directory: Path, bucket: Bucket) -> Iterator[RecordCorpus]:
+    """The tier is on S3, so that who reads past the service, as Spark does, is compared as well.
+
+    Takes about half a minute. Raises KafkaJarsMissing, which says what to install, when there is no Kafka.
+    """
     with ExitStack() as started:
         # The records are of 2023: a broker would delete them when it looks at retention for the first time.
         broker = started.enter_context(
@@ -118,7 +122,7 @@ def running_corpus(directory: Path) -> Iterator[RecordCorpus]:
             )
         )
         records = KafkaRecords(broker, started.enter_context(running_oracle(directory)))
-        planes = started.enter_context(running_planes(directory / "planes"))
+        planes = started.enter_context(running_planes(directory / "planes", **bucket.plane_settings()))
         tiergate = started.enter_context(connect(planes.target))
         stable = build_corpus(broker, records, tiergate)
         yield RecordCorpus(broker, records, tiergate, planes.target, stable)

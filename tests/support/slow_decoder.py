@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import struct
 import zlib
@@ -93,7 +94,7 @@ def _batch_rows(batch: bytes, *, check_crc: bool) -> list[Row]:
         ">qiibIhiqqqhii", batch[:61]
     )
     body = batch[61:]
-    if base_offset < 0 or last_delta < 0 or base_offset + last_delta >= 1 << 63:
+    if base_offset < 0 or last_delta < 0 or base_offset + last_delta >= (1 << 63) - 1:
         raise _Bad("offsets")
     if count < 0 or count > last_delta + 1 or (count == 0 and body) or attributes & 7 > 4:
         raise _Bad("header")
@@ -125,6 +126,19 @@ def _batch_rows(batch: bytes, *, check_crc: bool) -> list[Row]:
     return rows
 
 
+def _as_java(error: UnicodeError) -> tuple[str, int]:
+    """Replaces what is wrong as Java does, to whom an encoded surrogate is one mistake, also where its end is cut."""
+    assert isinstance(error, UnicodeDecodeError)
+    lead, *rest = error.object[error.start : error.start + 3]
+    end = error.end
+    if lead == 0xED and rest and 0xA0 <= rest[0] <= 0xBF:
+        end = error.start + 2 + (len(rest) == 2 and 0x80 <= rest[1] <= 0xBF)
+    return "\ufffd", end
+
+
+codecs.register_error("as_java", _as_java)
+
+
 def _record(record: _Reader) -> tuple[int, int, bytes | None, bytes | None, list[Row]]:
     record.take(1)
     delta_ms, delta = record.number(64), record.number(32)
@@ -137,7 +151,7 @@ def _record(record: _Reader) -> tuple[int, int, bytes | None, bytes | None, list
         name = record.nullable()
         if name is None:
             raise _Bad("header without key")
-        headers.append({"key": name.decode("utf-8", "replace"), "value": record.nullable()})
+        headers.append({"key": name.decode("utf-8", "as_java"), "value": record.nullable()})
     if record.at != len(record.content):
         raise _Bad("record length")
     return delta, delta_ms, key, value, headers

@@ -165,8 +165,8 @@ class PlanReadRequest(google.protobuf.message.Message):
     split_bytes: builtins.int
     """About how many bytes of segments a split shall hold, positive; absent: 33554432."""
     split_records: builtins.int
-    """How many offsets a split shall hold at most, as far as segments can be cut; positive; absent: any number. The
-    server's `plan_splits` limit says how many splits there may be.
+    """How many offsets a split shall hold at most; positive; absent: any number. Splits that share a batch both have its
+    bytes. The server's `plan_splits` limit says how many splits there may be.
     """
     log_start_offset: builtins.int
     """Nothing below is read (the log's start, where records were deleted on the broker). Not negative."""
@@ -595,12 +595,15 @@ class FindOffsetByTimeRequest(google.protobuf.message.Message):
     TIMESTAMP_MS_FIELD_NUMBER: builtins.int
     ISOLATION_FIELD_NUMBER: builtins.int
     LOG_START_OFFSET_FIELD_NUMBER: builtins.int
+    SKIP_MISSING_FIELD_NUMBER: builtins.int
     timestamp_ms: builtins.int
     """Not negative."""
     isolation: global___IsolationLevel.ValueType
     """Absent: READ_UNCOMMITTED. READ_COMMITTED finds nothing from the first open transaction on."""
     log_start_offset: builtins.int
     """Nothing below is found (the log's start, where records were deleted on the broker). Not negative."""
+    skip_missing: builtins.bool
+    """Pass over offsets that should be there and are not, instead of refusing."""
     @property
     def token(self) -> tiergate.v1.types_pb2.ConsistencyToken: ...
     @property
@@ -613,9 +616,10 @@ class FindOffsetByTimeRequest(google.protobuf.message.Message):
         timestamp_ms: builtins.int = ...,
         isolation: global___IsolationLevel.ValueType | None = ...,
         log_start_offset: builtins.int | None = ...,
+        skip_missing: builtins.bool = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_isolation", b"_isolation", "_log_start_offset", b"_log_start_offset", "isolation", b"isolation", "log_start_offset", b"log_start_offset", "partition", b"partition", "token", b"token"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_isolation", b"_isolation", "_log_start_offset", b"_log_start_offset", "isolation", b"isolation", "log_start_offset", b"log_start_offset", "partition", b"partition", "timestamp_ms", b"timestamp_ms", "token", b"token"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_isolation", b"_isolation", "_log_start_offset", b"_log_start_offset", "isolation", b"isolation", "log_start_offset", b"log_start_offset", "partition", b"partition", "skip_missing", b"skip_missing", "timestamp_ms", b"timestamp_ms", "token", b"token"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_isolation", b"_isolation"]) -> typing.Literal["isolation"] | None: ...
     @typing.overload

@@ -182,13 +182,18 @@ class RecordServiceServicer(object):
 
     def FindOffsetByTime(self, request, context):
         """The first record that is at least as late as a time (Kafka's offsetsForTimes; control records count). No offset in
-        the answer means that nothing that is tiered is that late.
+        the answer means that nothing that is tiered is that late. Batches on the way are checked; a `log_start_offset` behind
+        a damaged one passes it by.
 
         A read: idempotent, nothing happens on cancel.
 
         condition                              | code               | reason              | the caller
         ---------------------------------------|--------------------|---------------------|---------------------------
         time, offset or isolation that is none | INVALID_ARGUMENT   | INVALID_FIELD       | corrects it
+        offsets missing right before what is
+        found, where an earlier record may     | OUT_OF_RANGE       | OFFSET_OUT_OF_RANGE | restores them, or sets
+        have been                              |                    | {earliest, latest,  | `skip_missing`
+        |                    | missing}            |
         number of record reads, among which
         this counts, above the limit           | RESOURCE_EXHAUSTED | LIMIT_EXCEEDED      | waits as RetryInfo says
         """

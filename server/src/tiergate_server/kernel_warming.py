@@ -62,8 +62,9 @@ def warm_kernels(worker: Worker | None) -> Callable[[], None]:
 
 def _wait(process: subprocess.Popen[str]) -> None:
     assert process.stderr is not None  # noqa: S101 - for the type checker: it is a pipe
-    said = process.stderr.read().strip()  # communicate() would close the standard input, which ends the process
-    exit_code = process.wait()
+    with process:
+        said = process.stderr.read().strip()  # communicate() would close the standard input, which ends the process
+        exit_code = process.wait()
     if exit_code > 0:
         reason = said.splitlines()[-1] if said else f"exit code {exit_code}"
         _logger.info("The first read of records may compile for seconds: %s", reason)

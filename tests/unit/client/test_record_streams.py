@@ -187,6 +187,26 @@ def test_bytes_that_are_no_split_are_refused(tiergate: Tiergate, content: bytes)
     assert refusal.value.details["field"] == "split"
 
 
+@pytest.mark.parametrize(
+    ("ask", "field"),
+    [
+        (lambda records: records.plan_read("orders", 2**31), "partition"),
+        (lambda records: records.plan_read("orders", -1), "partition"),
+        (lambda records: records.read_records("orders", 0, start_offset=2**63), "start_offset"),
+        (lambda records: records.read_records("orders", 0, stop_time_ms=-(2**63) - 1), "stop_time_ms"),
+        (lambda records: records.find_offset_by_time("orders", 0, 2**63), "timestamp_ms"),
+        (lambda records: records.read_records("orders", 0, columns=()), "columns"),
+        (lambda records: records.read_records("orders", 0, columns=("offset",)), "columns"),
+    ],
+)
+def test_what_no_message_can_carry_is_refused_by_its_name(
+    tiergate: Tiergate, ask: Callable[[object], object], field: str
+) -> None:
+    with pytest.raises(InvalidField) as refusal:
+        ask(tiergate.records)
+    assert refusal.value.details["field"] == field
+
+
 def test_plan_without_a_message_is_told(tiergate: Tiergate) -> None:
     with pytest.raises(Unavailable, match="before its first message"):
         tiergate.records.plan_read("orders", 3)

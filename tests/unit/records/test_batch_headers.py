@@ -90,6 +90,21 @@ def test_nothing_is_scanned_in_nothing() -> None:
     assert (list(scanned), scanned.end_position, scanned.defect) == ([], 0, None)
 
 
+def test_batches_touch_the_offsets_between_their_first_and_their_last() -> None:
+    content = MADE.encode() + MADE.but(base_offset=1010).encode() + MADE.but(base_offset=1030).encode()
+    scanned = scan_batches(content)
+
+    def touching(start: int, stop: int) -> list[bool]:
+        found: list[bool] = scanned.touching(start, stop).tolist()
+        return found
+
+    assert touching(0, 2000) == [True, True, True]
+    assert touching(0, 1000) == touching(1040, 2000) == touching(1020, 1030) == [False, False, False]
+    assert touching(0, 1001) == touching(1009, 1010) == [True, False, False]
+    assert touching(1009, 1011) == [True, True, False]
+    assert touching(1019, 1031) == [False, True, True]
+
+
 def _edges(bits: int) -> st.SearchStrategy[int]:
     least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     return st.integers(least, most) | st.integers(-2, 70) | st.sampled_from([least, least + 1, most - 1, most])

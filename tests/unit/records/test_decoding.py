@@ -174,6 +174,36 @@ def test_header_key_that_is_not_utf8_is_replaced_as_in_kafkas_consumer(engine: E
     assert [header["key"] for header in rows(made.encode(), engine)[0]["headers"]] == ["a\ufffd", "\xe9"]
 
 
+@pytest.mark.parametrize(
+    ("key", "printed"),
+    [
+        ("eda080", "fffd"),
+        ("eda041", "fffd 0041"),
+        ("eda0", "fffd"),
+        ("61edb0", "0061 fffd"),
+        ("edbfbf41", "fffd 0041"),
+        ("eda0bdedb880", "fffd fffd"),
+        ("eda08080", "fffd fffd"),
+        ("ed41", "fffd 0041"),
+        ("ed9fbfff", "d7ff fffd"),
+        ("e2eda080", "fffd fffd"),
+        ("f090eda080", "fffd fffd"),
+        ("f0808080", "fffd fffd fffd fffd"),
+        ("f4908080", "fffd fffd fffd fffd"),
+        ("e080", "fffd fffd"),
+        ("e282", "fffd"),
+        ("f09f98", "fffd"),
+        ("c0af", "fffd fffd"),
+        ("f0908041", "fffd 0041"),
+    ],
+)
+def test_header_key_is_what_java_makes_of_its_bytes(engine: EngineName, key: str, printed: str) -> None:
+    """Printed by `new String(bytes, StandardCharsets.UTF_8)` of OpenJDK 17, character by character."""
+    made = batch(MadeRecord(0, headers=((bytes.fromhex(key), b"1"),)))
+    (header,) = rows(made.encode(), engine)[0]["headers"]
+    assert header["key"] == "".join(chr(int(one, 16)) for one in printed.split())
+
+
 def test_checksum_is_checked_unless_it_is_switched_off(engine: EngineName) -> None:
     damaged = bytearray(TWO_RECORDS)
     damaged[68] ^= 1
@@ -265,6 +295,14 @@ def test_records_of_many_headers_are_given_in_parts_of_few(engine: EngineName, m
     parts = [part.to_pylist() for part in decode_batches(content, columns=ALL_COLUMNS, engine_name=engine)]
     assert [row for part in parts for row in part] == whole
     assert [[len(row["headers"]) for row in part] for part in parts] == [[0, 3, 4, 0], [9], [1, 6], [2]]
+
+
+def test_group_is_bounded_whatever_is_asked_for(engine: EngineName, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b"".join(batch(MadeRecord(0, value=bytes(100)), base_offset=base).encode() for base in range(50))
+    monkeypatch.setattr("tiergate_client.records.record_decoder.MOST_GROUP_BYTES", 1000)
+    given = [one.num_rows for one in decode_batches(content, group_bytes=2**40, engine_name=engine)]
+    assert sum(given) == 50
+    assert max(given) <= 15
 
 
 def test_batch_of_the_smallest_records_takes_little_memory_beside_what_is_given(engine: EngineName) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -140,8 +141,8 @@ def test_holes_are_named_before_between_and_behind_the_pieces() -> None:
     assert history.holes(30, 50) == history.holes(12, 12) == []
 
 
-class ShrinkingTier(TierInMemory):
-    """Retention removes its two oldest segments while it is listed for the first time."""
+class ListedTier(TierInMemory):
+    """Counts how often it is listed."""
 
     listings = 0
 
@@ -149,6 +150,15 @@ class ShrinkingTier(TierInMemory):
         self, partition: TopicIdPartition, *, leader_epoch: int | None = None
     ) -> Iterator[RemoteLogSegmentMetadata]:
         self.listings += 1
+        return super().list_segments(partition, leader_epoch=leader_epoch)
+
+
+class ShrinkingTier(ListedTier):
+    """Retention removes its two oldest segments while it is listed for the first time."""
+
+    def list_segments(
+        self, partition: TopicIdPartition, *, leader_epoch: int | None = None
+    ) -> Iterator[RemoteLogSegmentMetadata]:
         oldest, next_oldest, *_ = sorted(self.copies, key=lambda id_: self.copies[id_].metadata.start_offset)
         for number, segment in enumerate(super().list_segments(partition, leader_epoch=leader_epoch)):
             if number == 1 and self.listings == 1:
@@ -170,8 +180,10 @@ def test_hole_that_stays_is_looked_at_twice_and_told() -> None:
     log = new_log(batches=3)
     log.copy(0, 1)
     log.copy(2, 3)
-    history = loaded(TierInMemory(log.copied))
+    tier = ListedTier(log.copied)
+    history = loaded(tier)
     assert history.holes(history.start_offset, history.stop_offset) == [(10, 20)]
+    assert tier.listings == 2
 
 
 def test_newest_segment_that_is_deleted_meanwhile_is_looked_up_again() -> None:
@@ -195,6 +207,70 @@ def test_lineage_that_does_not_hold_its_own_segment_is_refused_by_name(content: 
     tier.files[segment_id][SegmentFile.LEADER_EPOCH] = content
     with pytest.raises(StoredDataCorrupt, match=str(segment_id)):
         loaded(tier)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {0: 0},
+        {0: 0, 4: 20},
+        {0: 0, 2: 10},
+        {0: 0, 2: 11, 4: 20},
+        {0: 0, 2: 10, 4: 21},
+        {0: 0, 3: 10, 4: 20},
+        {0: 0, 2: 10, 4: 20, 5: 29},
+        {0: 25, 2: 10, 4: 20},
+        {4: 30},
+    ],
+)
+def test_lineage_that_says_something_else_of_its_own_segment_is_refused_by_name(told: dict[int, int]) -> None:
+    log = new_log(batches=3)
+    log.lineage = LeaderEpochs.of({0: 0, 2: 10, 4: 20})
+    log.copy(0, 3)
+    tier = TierInMemory(log.copied)
+    assert spans(loaded(tier)) == [(0, 30)]
+    segment_id = log.copied[0].metadata.segment_id
+    tier.files[segment_id][SegmentFile.LEADER_EPOCH] = LeaderEpochs.of(told).to_checkpoint()
+    with pytest.raises(StoredDataCorrupt, match=f"{segment_id}.*leader epoch index"):
+        loaded(tier)
+
+
+def test_lineage_whose_offsets_do_not_ascend_is_refused_also_before_its_segment() -> None:
+    log = new_log(batches=3)
+    log.lineage = LeaderEpochs.of({0: 0, 2: 10, 4: 20})
+    for number in range(3):
+        log.copy(number, number + 1)
+    tier = TierInMemory(log.copied)
+    newest = log.copied[2].metadata.segment_id
+    tier.files[newest][SegmentFile.LEADER_EPOCH] = LeaderEpochs.of({0: 15, 2: 10, 4: 20}).to_checkpoint()
+    with pytest.raises(StoredDataCorrupt, match="do not ascend"):
+        loaded(tier)
+
+
+@pytest.mark.parametrize("log_start", [0, 5, 10, 15, 25, 29])
+@pytest.mark.parametrize("is_known_to_the_metadata", [True, False])
+def test_lineage_that_is_cut_at_the_log_start_is_that_of_its_segment(
+    log_start: int, is_known_to_the_metadata: bool
+) -> None:
+    log = new_log(batches=3)
+    log.lineage = LeaderEpochs.of({0: 0, 1: 10, 2: 10, 4: 20})
+    before = log.lineage.within(0, 29)
+    log.delete_records(log_start)
+    log.copy(0, 3)
+    (copy,) = log.copied
+    if not is_known_to_the_metadata:
+        copy = replace(copy, metadata=replace(copy.metadata, segment_leader_epochs=before))
+    assert spans(loaded(TierInMemory([copy]))) == [(log_start, 30)]
+
+
+def test_epochs_without_records_need_not_be_in_both() -> None:
+    log = new_log(batches=2)
+    log.lineage = LeaderEpochs.of({0: 0, 2: 10})
+    log.copy(0, 2)
+    tier = TierInMemory(log.copied)
+    told = LeaderEpochs.of({0: 0, 1: 10, 2: 10, 3: 20})
+    tier.files[log.copied[0].metadata.segment_id][SegmentFile.LEADER_EPOCH] = told.to_checkpoint()
+    assert spans(loaded(tier)) == [(0, 20)]
 
 
 def test_lineage_that_can_not_be_fetched_is_an_error() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import struct
 import sys
+from types import SimpleNamespace
 
 import lz4.block
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from support.lz4_frames import stored_frame
 from support.record_batches import compress, zstd_without_content_size
 from tiergate_client.errors import InvalidField
-from tiergate_client.records import Codec
+from tiergate_client.records import Codec, native_codecs
 from tiergate_client.records.batch_table import ATTRIBUTES, END, START, TABLE_COLUMNS
 from tiergate_client.records.decompression import CanNotDecompress, Decompressor
 from tiergate_client.records.engines import Bytes, Longs, engine
@@ -26,6 +28,7 @@ ROOM = 300_000
 PLAIN = bytes(range(200)) * 400
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_END = bytes(4)
+_SKIPPED_ZSTD_FRAME = b"\x50\x2a\x4d\x18\x04\x00\x00\x00skip"
 
 
 def batches_of(*bodies: tuple[Codec, bytes]) -> tuple[Bytes, Longs]:
@@ -77,6 +80,10 @@ def wide_zstd_frame(content: bytes) -> bytes:
     return bytes(frame)
 
 
+def with_content_size(plain: bytes) -> bytes:
+    return bytes(pa.compress(plain, codec="zstd"))
+
+
 def lz4_block(content: bytes, *, size: int | None = None) -> bytes:
     """Stored, if its size does not say otherwise."""
     return struct.pack("<I", len(content) | 1 << 31 if size is None else size) + content
@@ -90,8 +97,7 @@ def test_usual_frames_are_decompressed(plain: bytes) -> None:
         (Codec.LZ4, lz4_frame(*map(compressed_lz4_block, pieces))),
         (Codec.ZSTD, zstd_without_content_size(plain)),
         (Codec.ZSTD, compress(Codec.ZSTD, plain)),
-        (Codec.ZSTD, compress(Codec.ZSTD, plain) + zstd_without_content_size(b"")),
-        (Codec.ZSTD, b"\x50\x2a\x4d\x18\x04\x00\x00\x00skip" + compress(Codec.ZSTD, plain)),
+        (Codec.ZSTD, with_content_size(plain)),
     ):
         assert decompressed(codec, body) == [plain]
         assert thorough(codec, body) == plain
@@ -126,8 +132,12 @@ def test_limit_below_zero_is_no_room() -> None:
         out, spans = np.zeros(ROOM, np.uint8), np.empty((1, 2), np.int64)
         assert frames.decompress(data, batch, out, used=0, enough=ROOM, most=-1, spans=spans) == (0, 0)
         assert not out.any()
+
+
+@pytest.mark.parametrize("limit", [-1, 2**31])
+def test_limit_that_no_column_keeps_to_is_refused(limit: int) -> None:
     with pytest.raises(InvalidField, match="max_decompressed_bytes"):
-        RecordDecoder(("offset",), max_decompressed_bytes=-1)
+        RecordDecoder(("offset",), max_decompressed_bytes=limit)
 
 
 def test_codec_is_left_to_the_thorough_one_when_its_frames_are_unusual_again_and_again() -> None:
@@ -195,6 +205,12 @@ def test_other_frames_of_lz4_are_left_to_the_thorough_one(body: bytes) -> None:
         wide_zstd_frame(PLAIN),
         compress(Codec.ZSTD, PLAIN)[:-1],
         compress(Codec.ZSTD, PLAIN) + b"more",
+        compress(Codec.ZSTD, PLAIN) + compress(Codec.ZSTD, PLAIN),
+        compress(Codec.ZSTD, PLAIN) + compress(Codec.ZSTD, b""),
+        compress(Codec.ZSTD, PLAIN) + wide_zstd_frame(PLAIN),
+        compress(Codec.ZSTD, PLAIN) + _SKIPPED_ZSTD_FRAME,
+        _SKIPPED_ZSTD_FRAME + compress(Codec.ZSTD, PLAIN),
+        _SKIPPED_ZSTD_FRAME,
         zstd_without_content_size(PLAIN)[:-3],
     ],
 )
@@ -223,7 +239,8 @@ _TEXT = b"some text that repeats itself, some text that repeats itself; " * 9
     | st.tuples(
         st.just(Codec.LZ4), _damaged(lz4_frame(lz4_block(_TEXT), lz4_block(b"\x1fA\x01\x00\x07\x60BBBBBB", size=12)))
     )
-    | st.tuples(st.just(Codec.ZSTD), _damaged(zstd_without_content_size(_TEXT)))
+    | st.tuples(st.just(Codec.ZSTD), _damaged(with_content_size(_TEXT)))
+    | st.tuples(st.just(Codec.ZSTD), _damaged(zstd_without_content_size(_TEXT) + zstd_without_content_size(_TEXT)))
 )
 @example((Codec.LZ4, lz4_frame(lz4_block(_TEXT), lz4_block(b"\x1fA\x01\x00\x07\x60BBBBBB", size=12))))
 def test_what_is_decompressed_here_the_thorough_one_reads_alike(case: tuple[Codec, bytes]) -> None:
@@ -244,3 +261,16 @@ def test_codec_whose_package_is_missing_is_left_to_the_thorough_one(
         monkeypatch.undo()
         _library.cache_clear()
     assert NativeCodecs().codecs == {Codec.LZ4, Codec.ZSTD}
+
+
+def test_zstd_is_left_to_the_thorough_one_where_its_library_does_not_show_all_functions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = ("ZSTD_decompressDCtx", "ZSTD_createDCtx", "ZSTD_freeDCtx", "LZ4_decompress_safe")
+
+    def library(module: str) -> SimpleNamespace:
+        whole = _library(module)
+        return SimpleNamespace(**{name: getattr(whole, name) for name in shown if hasattr(whole, name)})
+
+    monkeypatch.setattr(native_codecs, "_library", library)
+    assert NativeCodecs().codecs == {Codec.LZ4}

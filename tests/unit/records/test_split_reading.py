@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 
 from support.log_in_memory import LogsInMemory, log_metadata, whole_split
 from support.record_batches import MadeBatch, MadeRecord, marker
-from tiergate_client.errors import CorruptBatch, InvalidField
+from tiergate_client.errors import CorruptBatch, InvalidField, SegmentNotFound
+from tiergate_client.interfaces import SegmentStream
 from tiergate_client.records import AbortedTransaction, ControlType, ScannedBatches, batch_chunks, scan_batches
 from tiergate_client.records.batch_chunks import MOST_BATCH_BYTES
 from tiergate_client.records.read_split import ReadSplit, SegmentRange
 from tiergate_client.records.split_reading import raw_batches, read_split
+from tiergate_client.values import RemoteLogSegmentMetadata
 
 PER_BATCH = 10
 CHUNKS = (1, 500, 1 << 20)
@@ -254,6 +257,56 @@ def test_batch_with_a_wrong_checksum_is_in_the_way_of_its_own_offsets_only() -> 
         assert error.details["position"] == str(3 * BATCH_BYTES)
 
 
+class ShrinkingLogs(LogsInMemory):
+    """Of one segment nothing can be fetched, or only so many bytes."""
+
+    def __init__(self, logs: dict[RemoteLogSegmentMetadata, bytes], gone: RemoteLogSegmentMetadata, left: int) -> None:
+        super().__init__(logs)
+        self._gone = gone
+        self._left = left
+
+    def fetch_segment(self, metadata: RemoteLogSegmentMetadata, *, offset: int, length: int) -> SegmentStream:
+        if metadata != self._gone:
+            return super().fetch_segment(metadata, offset=offset, length=length)
+        if not self._left:
+            raise SegmentNotFound("it was deleted")
+        self.held_streams += 1
+        return SegmentStream(self._cut(self._logs[metadata.segment_id][: self._left]), self._let_go)
+
+    def _cut(self, content: bytes) -> Iterator[memoryview]:
+        yield from self._pieces(content)
+        raise SegmentNotFound("it was deleted")
+
+
+@pytest.mark.parametrize("left_batches", [0, 1, 4])
+def test_segment_that_was_deleted_since_is_an_error_or_told_and_gone_over(left_batches: int) -> None:
+    logs = [b"".join(batch(base + delta) for delta in range(0, 50, PER_BATCH)) for base in (0, 50, 100)]
+    segments = [
+        log_metadata(log, start_offset=50 * number, end_offset=50 * number + 49) for number, log in enumerate(logs)
+    ]
+    split = ReadSplit(METADATA.partition, tuple(whole_split(one).ranges[0] for one in segments))
+    left = left_batches * len(batch(0))
+    storage = ShrinkingLogs(dict(zip(segments, logs, strict=True)), segments[1], left)
+    told: list[tuple[SegmentRange, str]] = []
+    read = read_split(
+        split,
+        storage.storage,
+        columns=("offset",),
+        chunk_bytes=1,
+        on_gone=lambda wanted, error: told.append((wanted, error.message)),
+    )
+    found = [offset for records in read for offset in records["offset"].to_pylist()]
+    given = [offset for offset in found if 50 <= offset < 100]
+    assert told == [(split.ranges[1], "it was deleted")]
+    assert [offset for offset in found if offset not in given] == [*range(50), *range(100, 150)]
+    # The batch at the end is not given: what follows it, which is to agree with it, did not come.
+    assert given == list(range(50, 50 + max(left_batches - 1, 0) * PER_BATCH))
+    assert not storage.held_streams
+    with pytest.raises(SegmentNotFound):
+        offsets(split, storage)
+    assert not storage.held_streams
+
+
 @pytest.mark.parametrize("chunk_bytes", CHUNKS)
 def test_raw_batches_are_whole_and_only_those_with_wanted_offsets(chunk_bytes: int) -> None:
     logs = LogsInMemory({METADATA: LOG}, piece_bytes=77)
@@ -262,6 +315,13 @@ def test_raw_batches_are_whole_and_only_those_with_wanted_offsets(chunk_bytes: i
     assert b"".join(runs) == LOG[BATCH_BYTES : 8 * BATCH_BYTES]
     assert all(len(run) % BATCH_BYTES == 0 for run in runs)
     assert (len(runs) == 1) == (chunk_bytes > len(LOG))
+
+
+def test_raw_batches_leave_checksums_to_the_reader() -> None:
+    changed = bytearray(LOG)
+    changed[3 * BATCH_BYTES + 70] ^= 1
+    logs = LogsInMemory({METADATA: bytes(changed)})
+    assert b"".join(raw_batches(whole_split(METADATA), logs.storage)) == changed
 
 
 def test_raw_batches_end_with_the_batch_that_is_corrupt() -> None:

@@ -225,6 +225,26 @@ def test_damaged_batch_under_the_scan_is_refused_by_segment_and_position() -> No
     assert refused.value.details == {"segment": str(segment_id), "position": str(position)}
 
 
+def test_damaged_marker_under_the_scan_is_refused_and_ends_no_transaction_of_another() -> None:
+    log = new_log()
+    log.append("transactional", producer_id=7, records=2)
+    log.append("transactional", producer_id=8, records=2)
+    log.append("commit", producer_id=8)
+    log.copy(0, 3, with_snapshot=False)
+    tier = TierInMemory(log.copied)
+    assert last_stable_offset(loaded(tier), tier.storage) == 0
+    segment_id = log.copied[0].metadata.segment_id
+    position = sum(len(batch.content) for batch in log.batches[:2])
+    content = bytearray(tier.files[segment_id][SegmentFile.LOG])
+    assert content[position + 50] == 8
+    content[position + 50] = 7
+    tier = TierInMemory(log.copied)
+    tier.files[segment_id][SegmentFile.LOG] = bytes(content)
+    with pytest.raises(CorruptBatch, match="checksum") as refused:
+        last_stable_offset(loaded(tier), tier.storage)
+    assert refused.value.details == {"segment": str(segment_id), "position": str(position)}
+
+
 @given(sources(), st.integers(1, 90))
 def test_aborts_of_random_leaders_are_those_of_the_newest_log(source: random.Random, steps: int) -> None:
     tier = TierInMemory(random_log(source, steps=steps).copied)

@@ -177,8 +177,8 @@ def connect(
     long a stream that broke is tried again; `stream_timeout_s` bounds a whole copy or download. Nothing is opened
     before it is used.
 
-    `access` says how logs and indexes are read: through the service; "direct", straight from the store with URLs that
-    the service gives (NotOffered when it cannot); or "auto", directly where that works and through the service
-    otherwise. What is read is verified alike.
+    `access` says how logs, and indexes asked for one by one, are read: through the service; "direct", straight from
+    the store with URLs that the service gives (NotOffered when it cannot); or "auto", directly where that works and
+    through the service otherwise. What is read is verified alike.
     """
     return Tiergate(target, segments=segments, timeout_s=timeout_s, stream_timeout_s=stream_timeout_s, access=access)

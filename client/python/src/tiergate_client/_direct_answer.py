@@ -22,6 +22,7 @@ _STEP_BYTES = 1024 * 1024
 _PARTIAL = 206
 _ABSENT = 404
 _BEYOND_THE_END = 416
+_SUCCESSES = range(200, 300)
 _MAY_PASS = frozenset({408, 429})
 
 
@@ -75,9 +76,14 @@ class Body:
                 f"the store at {self._place} answered {status}: try again later",
                 retry_after_ms=_THROTTLED_RETRY_AFTER_MS,
             )
+        if status in _SUCCESSES:
+            raise UrlRefused(
+                f"the store at {self._place} answered {status}, but not with the bytes that were asked for: check "
+                "whether it serves ranges, and what stands between"
+            )
         raise UrlRefused(
-            f"the store at {self._place} answered {status} to a URL of the service: check its clock, and what "
-            f"its credentials may read"
+            f"the store at {self._place} answered {status} to a URL of the service: check the service's clock, and "
+            "what its credentials may read"
         )
 
     def readinto(self, buffer: memoryview) -> int:

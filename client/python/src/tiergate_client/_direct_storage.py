@@ -1,4 +1,7 @@
-"""RemoteStorage whose logs and indexes come straight from the store; everything else goes through the service."""
+"""RemoteStorage whose logs, and indexes asked for one by one, come straight from the store.
+
+Everything else goes through the service, also indexes asked for in a batch.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from tiergate_client._direct_log import DirectLog
 from tiergate_client._direct_reader import DirectReader
 from tiergate_client._direct_resolutions import Resolutions
 from tiergate_client._direct_stream import DirectStream, RestOfLog
+from tiergate_client._patience import Patience
 from tiergate_client._storage import GrpcStorage
 from tiergate_client.errors import NotOffered, TiergateError, Unavailable
 from tiergate_client.interfaces import SegmentStream
@@ -85,7 +89,14 @@ class DirectStorage(GrpcStorage):
         self._connections.close()
 
     def _file(self, metadata: RemoteLogSegmentMetadata, file: SegmentFile) -> DirectFile:
-        return DirectFile(self._connections, self._resolutions, metadata, file)
+        """Where the service is away, one who does not read through it waits as the readers of its streams do."""
+        patience = Patience(self._patience_s)
+        while True:
+            try:
+                return DirectFile(self._connections, self._resolutions, metadata, file)
+            except Unavailable as failure:
+                if self._falls_back or not patience.pause(failure):
+                    raise
 
     def _reader(self, file: DirectFile, begin: int, end: int) -> DirectReader:
         return DirectReader(

@@ -50,7 +50,11 @@ class RecordRead:
         self.attempts = 0
         """What came in pieces is to be thrown away when there is another one."""
         self._open()
-        self._begun = self._received()
+        try:
+            self._begun = self._received()
+        except BaseException:
+            self.close()
+            raise
         self.next_offset = self._begun.next_offset
 
     @property

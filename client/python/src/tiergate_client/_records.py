@@ -18,10 +18,12 @@ from tiergate_client._tokens import TokenKeeper
 from tiergate_client.conversions import partition_from_proto, token_from_proto
 from tiergate_client.errors import InvalidField, TiergateError, Unavailable
 from tiergate_client.ids import TopicId
+from tiergate_client.integers import require_int32, require_int64
 from tiergate_client.record_values import FoundOffset, PlannedRead, PlannedSplit
 from tiergate_client.status import from_rpc_error
 
 Request = TypeVar("Request", pb.PlanReadRequest, pb.FindOffsetByTimeRequest)
+Message = TypeVar("Message", pb.PlanReadRequest, pb.ReadRecordsRequest, pb.FindOffsetByTimeRequest)
 Answer = TypeVar("Answer")
 RecordColumnName = Literal["key", "value", "headers"]
 
@@ -77,7 +79,8 @@ class GrpcRecords:
         skip_missing: bool = False,
     ) -> PlannedRead:
         """Divides a read into splits, which `read_split` reads, each anywhere and any number of times."""
-        request = pb.PlanReadRequest(
+        request = _request(
+            pb.PlanReadRequest,
             partition=_partition(topic, topic_id, partition),
             isolation=_isolation(isolation),
             split_bytes=split_bytes,
@@ -108,7 +111,8 @@ class GrpcRecords:
         skip_missing: bool = False,
     ) -> RecordStream:
         """Records in order. A stream that breaks goes on by itself: none is lost or given twice."""
-        request = pb.ReadRecordsRequest(
+        request = _request(
+            pb.ReadRecordsRequest,
             partition=_partition(topic, topic_id, partition),
             isolation=_isolation(isolation),
             columns=_columns(columns),
@@ -135,7 +139,8 @@ class GrpcRecords:
         skip_missing: bool = False,
     ) -> RawBatchStream:
         """Kafka's record batches as they are stored, for those who decode them."""
-        request = pb.ReadRecordsRequest(
+        request = _request(
+            pb.ReadRecordsRequest,
             partition=_partition(topic, topic_id, partition),
             isolation=_isolation(isolation),
             format=pb.RECORD_FORMAT_RAW_BATCHES,
@@ -164,13 +169,19 @@ class GrpcRecords:
         topic_id: TopicId | None = None,
         isolation: str = "read_uncommitted",
         log_start_offset: int | None = None,
+        skip_missing: bool = False,
     ) -> FoundOffset | None:
-        """The first record that is at least as late, as Kafka's offsetsForTimes; None when nothing tiered is."""
-        request = pb.FindOffsetByTimeRequest(
+        """The first record that is at least as late, as Kafka's offsetsForTimes; None when nothing tiered is.
+
+        Raises OffsetOutOfRange, too, when an earlier one may be among missing offsets, unless those are skipped.
+        """
+        request = _request(
+            pb.FindOffsetByTimeRequest,
             partition=_partition(topic, topic_id, partition),
             timestamp_ms=timestamp_ms,
             isolation=_isolation(isolation),
             log_start_offset=log_start_offset,
+            skip_missing=skip_missing,
         )
         answer = self._until_answered(request, self._found)
         if not answer.HasField("offset"):
@@ -232,12 +243,21 @@ class GrpcRecords:
         return records_pb2_grpc.RecordServiceStub(self._channel())
 
 
+def _request(kind: type[Message], **fields: Any) -> Message:
+    """Raises InvalidField for a number that the message can not carry."""
+    for name, value in fields.items():
+        if isinstance(value, int):
+            require_int64(name, value)
+    return kind(**fields)
+
+
 def _partition(topic: str, topic_id: TopicId | None, partition: int) -> pb.RecordPartition:
+    require_int32("partition", partition, minimum=0)
     return pb.RecordPartition(topic=topic, topic_id=b"" if topic_id is None else topic_id.raw, partition=partition)
 
 
 def _set_start(request: pb.PlanReadRequest | pb.ReadRecordsRequest, offset: int | None, time_ms: int | None) -> None:
-    _require_one("start_offset", offset, time_ms)
+    _require_one("start", offset, time_ms)
     if offset is not None:
         request.start_offset = offset
     elif time_ms is not None:
@@ -245,16 +265,19 @@ def _set_start(request: pb.PlanReadRequest | pb.ReadRecordsRequest, offset: int 
 
 
 def _set_stop(request: pb.PlanReadRequest | pb.ReadRecordsRequest, offset: int | None, time_ms: int | None) -> None:
-    _require_one("stop_offset", offset, time_ms)
+    _require_one("stop", offset, time_ms)
     if offset is not None:
         request.stop_offset = offset
     elif time_ms is not None:
         request.stop_time_ms = time_ms
 
 
-def _require_one(field: str, offset: int | None, time_ms: int | None) -> None:
+def _require_one(edge: str, offset: int | None, time_ms: int | None) -> None:
+    for name, number in ((f"{edge}_offset", offset), (f"{edge}_time_ms", time_ms)):
+        if number is not None:
+            require_int64(name, number)
     if offset is not None and time_ms is not None:
-        raise InvalidField.of(field, f"give an offset or a time, not both: {offset} and {time_ms} ms")
+        raise InvalidField.of(f"{edge}_offset", f"give an offset or a time, not both: {offset} and {time_ms} ms")
 
 
 def _isolation(name: str) -> pb.IsolationLevel.ValueType:
@@ -264,9 +287,11 @@ def _isolation(name: str) -> pb.IsolationLevel.ValueType:
 
 
 def _columns(names: Sequence[str]) -> list[pb.RecordColumn.ValueType]:
+    if not names:
+        raise InvalidField.of("columns", f"name at least one of {', '.join(_COLUMNS)}")
     unknown = [name for name in names if name not in _COLUMNS]
-    if unknown or not names:
-        raise InvalidField.of("columns", f"{', '.join(unknown) or 'nothing'} is none of {', '.join(_COLUMNS)}")
+    if unknown:
+        raise InvalidField.of("columns", f"{', '.join(unknown)} is none of {', '.join(_COLUMNS)}")
     return [_COLUMNS[name] for name in names]
 
 

@@ -83,8 +83,9 @@ def _of_tiergate(error: errors.TiergateError, when_late: str) -> Failure:
 
 
 def _advises(error: errors.TiergateError) -> bool:
-    # Without a reason it is the transport's message, which advises nothing.
-    return isinstance(error, _OFTEN_ADVISED) and bool(error.reason) and bool(_ADVICE.search(error.message))
+    if not error.reason:  # the transport's message, which advises where nobody answers
+        return ": start the service" in error.message
+    return isinstance(error, _OFTEN_ADVISED) and bool(_ADVICE.search(error.message))
 
 
 def _of_system(error: OSError) -> str:

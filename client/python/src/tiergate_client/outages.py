@@ -12,7 +12,7 @@ Answer = TypeVar("Answer")
 
 
 def ride_out(work: Callable[[], Answer], *, patience_s: float, on_outage: Callable[[Unavailable], None]) -> Answer:
-    """What `work` returns. It is done anew when it raises Unavailable, until an outage lasts for `patience_s`.
+    """What `work` returns. It is done anew when it raises Unavailable, until `patience_s` after the first time.
 
     `on_outage` is told of the first failure. The last one is raised, and so is, at once, any other error.
     """

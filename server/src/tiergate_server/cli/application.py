@@ -84,8 +84,6 @@ def _global_options(
 
 
 def main() -> NoReturn:
-    # gRPC's core writes lines of its own to stderr, beside the one sentence that we write.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     sys.exit(run(sys.argv[1:]))
 
 

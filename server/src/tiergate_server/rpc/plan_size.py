@@ -8,7 +8,7 @@ from typing import Final
 from tiergate_client.errors import LimitExceeded
 from tiergate_client.records.history import HistoryPiece
 
-# A segment is cut between batches, and none is shorter than its header.
+# For fewer bytes, a segment is cut between batches, and none is shorter than its header.
 _SMALLEST_BATCH_BYTES: Final = 61
 
 
@@ -24,13 +24,14 @@ def require_few_splits(
     for piece in pieces:
         piece_bytes, piece_offsets = piece.segment.segment_size_bytes, piece.stop_offset - piece.start_offset
         size_bytes += piece_bytes
-        offsets += piece_offsets
+        offsets += piece_offsets if piece_bytes else 0
         cuts += min(piece_bytes // _SMALLEST_BATCH_BYTES, piece_offsets)
-    wanted = size_bytes // split_bytes + (0 if split_records is None else offsets // split_records)
-    if min(wanted, cuts) > most:
+    by_bytes = min(size_bytes // split_bytes, cuts)
+    wanted = min(by_bytes + (0 if split_records is None else offsets // split_records), offsets)
+    if wanted > most:
         raise LimitExceeded.of(
             "plan_splits",
             most,
-            f"{size_bytes} bytes with {offsets} offsets may take {min(wanted, cuts)} splits, and a plan has {most} at "
+            f"{size_bytes} bytes with {offsets} offsets may take {wanted} splits, and a plan has {most} at "
             f"most: ask for larger splits, or for fewer offsets at once",
         )

@@ -6,12 +6,14 @@ Imported when the first call comes: numba and pyarrow take a second, which the s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 from tiergate_client.errors import InvalidField, OffsetOutOfRange
 from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage
 from tiergate_client.records.history import PartitionHistory, load_history
+from tiergate_client.records.read_bounds import LOSS_IS_ACCEPTED_BY
 from tiergate_client.records.read_plan import DEFAULT_SPLIT_BYTES, IsolationLevel, PartitionPlan, plan_history
 from tiergate_client.records.read_split import ReadSplit
 from tiergate_client.records.split_reading import raw_batches, read_split
@@ -40,18 +42,18 @@ def planned(
 ) -> PartitionPlan:
     """Raises LimitExceeded, before segments are asked for where to cut them, when that would be too many splits."""
     history = load_history(metadata, storage, partition)
-    start_offset = _start(history, storage, bounds)
-    stop_offset = _stop(history, storage, bounds, start_offset)
     split_bytes = split_bytes or DEFAULT_SPLIT_BYTES
-    if most_splits is not None:
-        stop = history.stop_offset if stop_offset is None else stop_offset
-        pieces = (
-            piece
-            for piece in history.within(max(start_offset or 0, bounds.log_start_offset or 0), stop)
-            if min_timestamp_ms is None or not is_older(piece.segment, min_timestamp_ms)
-        )
-        require_few_splits(pieces, split_bytes=split_bytes, split_records=split_records, most=most_splits)
-    try:
+    with _in_words_of_the_wire():
+        start_offset = _start(history, storage, bounds)
+        stop_offset = _stop(history, storage, bounds, start_offset)
+        if most_splits is not None:
+            stop = history.stop_offset if stop_offset is None else stop_offset
+            pieces = (
+                piece
+                for piece in history.within(max(start_offset or 0, bounds.log_start_offset or 0), stop)
+                if min_timestamp_ms is None or not is_older(piece.segment, min_timestamp_ms)
+            )
+            require_few_splits(pieces, split_bytes=split_bytes, split_records=split_records, most=most_splits)
         return plan_history(
             history,
             storage,
@@ -64,8 +66,15 @@ def planned(
             min_timestamp_ms=min_timestamp_ms,
             fail_on_data_loss=not bounds.skips_missing,
         )
-    except OffsetOutOfRange as error:  # the way out has another name on the wire than it has in Python
-        message = error.message.replace("fail_on_data_loss=False", "skip_missing")
+
+
+@contextmanager
+def _in_words_of_the_wire() -> Iterator[None]:
+    """The way out of an OffsetOutOfRange has another name there than it has in Python."""
+    try:
+        yield
+    except OffsetOutOfRange as error:
+        message = error.message.replace(LOSS_IS_ACCEPTED_BY, "skip_missing")
         raise OffsetOutOfRange(message, details=error.details) from error
 
 
@@ -89,7 +98,13 @@ def _stop(history: PartitionHistory, storage: RemoteStorage, bounds: AskedBounds
 def _by_time(
     history: PartitionHistory, storage: RemoteStorage, timestamp_ms: int, bounds: AskedBounds
 ) -> TimestampedOffset | None:
-    return find_offset_by_time(history, storage, timestamp_ms, start_offset=bounds.log_start_offset or 0)
+    return find_offset_by_time(
+        history,
+        storage,
+        timestamp_ms,
+        start_offset=bounds.log_start_offset or 0,
+        fail_on_data_loss=not bounds.skips_missing,
+    )
 
 
 def found_offset(
@@ -100,10 +115,18 @@ def found_offset(
     *,
     isolation: str,
     log_start_offset: int | None,
+    skips_missing: bool,
 ) -> TimestampedOffset | None:
     """As the broker's answer: to a reader of committed data nothing is known from the first open transaction on."""
     history = load_history(metadata, storage, partition)
-    found = find_offset_by_time(history, storage, timestamp_ms, start_offset=log_start_offset or 0)
+    with _in_words_of_the_wire():
+        found = find_offset_by_time(
+            history,
+            storage,
+            timestamp_ms,
+            start_offset=log_start_offset or 0,
+            fail_on_data_loss=not skips_missing,
+        )
     if found is None or isolation == IsolationLevel.READ_UNCOMMITTED:
         return found
     return found if found.offset < last_stable_offset(history, storage) else None

@@ -202,6 +202,7 @@ class RecordService:
                 timestamp_ms,
                 isolation=isolation,
                 log_start_offset=log_start,
+                skips_missing=request.skip_missing,
             )
             answer = pb.FindOffsetByTimeResponse(token=_token(view.token), partition=partition_to_proto(partition))
         if found is not None:

@@ -44,5 +44,6 @@ def offers_urls(presigner: ObjectPresigner) -> bool:
 
 def _no_urls(manifest: SegmentManifest) -> NotOffered:
     return NotOffered(
-        f"the store that holds segment {manifest.metadata.segment_id} gives no URLs: read through the service"
+        f"the store that holds segment {manifest.metadata.segment_id} gives no URLs: read through the service, as "
+        "clients do whose access is auto"
     )

@@ -53,7 +53,7 @@ def walk_batches(data: Any, table: Any) -> Any:
             break
         base_offset, last_delta = _big_endian(data, at, 8), _big_endian(data, at + 23, 4)
         records, attributes = _big_endian(data, at + 57, 4), _big_endian(data, at + 21, 2)
-        if base_offset < 0 or last_delta < 0 or base_offset > np.iinfo(np.int64).max - last_delta:
+        if base_offset < 0 or last_delta < 0 or base_offset >= np.iinfo(np.int64).max - last_delta:
             return count, at, False
         if records < 0 or records > last_delta + 1 or (attributes & 7) > _LAST_CODEC:
             return count, at, False
@@ -320,9 +320,8 @@ def _call_lz4(_context: Any, _function: Any, _source: Any, _target: Any, _size: 
     return numba.int64(*(numba.int64,) * 5), generate
 
 
-@intrinsic  # type: ignore[arg-type, misc, unused-ignore] # as above
-def _call_zstd(_context: Any, _function: Any, _state: Any, _target: Any, _room: Any, _source: Any, _size: Any) -> Any:
-    """ZSTD_decompressDCtx at this address: how much it wrote, negative if something is wrong or it has no room."""
+def _call_of(argument_count: int) -> Any:
+    """Of a C function at an address, all of whose arguments have 64 bits, and so has what it returns."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         address, *given = arguments
@@ -330,7 +329,19 @@ def _call_zstd(_context: Any, _function: Any, _state: Any, _target: Any, _room: 
         function = builder.inttoptr(address, ir.FunctionType(long, [long] * len(given)).as_pointer())
         return builder.call(function, given)
 
-    return numba.int64(*(numba.int64,) * 6), generate
+    return numba.int64(*(numba.int64,) * (1 + argument_count)), generate
+
+
+@intrinsic  # type: ignore[arg-type, misc, unused-ignore] # as above
+def _call_zstd(_context: Any, _function: Any, _state: Any, _target: Any, _room: Any, _source: Any, _size: Any) -> Any:
+    """ZSTD_decompressDCtx at this address: how much it wrote, negative if something is wrong or it has no room."""
+    return _call_of(5)
+
+
+@intrinsic  # type: ignore[arg-type, misc, unused-ignore] # as above
+def _call_zstd_frame_size(_context: Any, _function: Any, _source: Any, _size: Any) -> Any:
+    """ZSTD_findFrameCompressedSize at this address: where the first frame ends, negative if something is wrong."""
+    return _call_of(2)
 
 
 @numba.njit(inline="always", nogil=True)
@@ -377,19 +388,21 @@ def _lz4_frame(  # noqa: PLR0917 - numba takes no keywords
 
 
 @numba.njit(inline="always", nogil=True)
-def _zstd_frames(  # noqa: PLR0917 - as above
-    function: Any, state: Any, data: Any, at: int, end: int, out: Any, start: int, room: int
+def _zstd_frame(  # noqa: PLR0917 - as above
+    function: Any, frame_size: Any, state: Any, data: Any, at: int, end: int, out: Any, start: int, room: int
 ) -> Any:
-    """Negative if the first one may refer to what was 16 MiB before: it is not known here how much is too much."""
-    if end - at < 6 or ((data[at + 4] & 0x20) == 0 and (data[at + 5] >> 3) > 13):
+    """Negative if more follows it, or it may refer to what was 16 MiB before: what is too much is not known here."""
+    source, size = data.ctypes.data + at, np.int64(end - at)
+    if size < 6 or _little_endian(data, at) != 0xFD2FB528 or ((data[at + 4] & 0x20) == 0 and (data[at + 5] >> 3) > 13):
         return np.int64(_FAILED)
-    return _call_zstd(  # type: ignore[call-arg]
-        function, state, out.ctypes.data + start, room, data.ctypes.data + at, end - at
-    )
+    found: Any = _call_zstd_frame_size(frame_size, source, size)  # type: ignore[call-arg]
+    if found != size:
+        return np.int64(_FAILED)
+    return _call_zstd(function, state, out.ctypes.data + start, room, source, size)  # type: ignore[call-arg, unused-ignore]
 
 
 @numba.njit(
-    numba.types.UniTuple(numba.int64, 2)(_BYTES, _TABLE, *(numba.int64,) * 3, _OUT_BYTES, *(numba.int64,) * 3, _TABLE),
+    numba.types.UniTuple(numba.int64, 2)(_BYTES, _TABLE, *(numba.int64,) * 4, _OUT_BYTES, *(numba.int64,) * 3, _TABLE),
     cache=True,
     nogil=True,
 )
@@ -398,6 +411,7 @@ def decompress(  # noqa: PLR0917 - numba takes no keywords
     batches: Any,
     lz4: int,
     zstd: int,
+    zstd_frame_size: int,
     zstd_state: int,
     out: Any,
     used: Any,
@@ -415,7 +429,7 @@ def decompress(  # noqa: PLR0917 - numba takes no keywords
         if codec == _LZ4 and lz4 != 0:
             written = _lz4_frame(lz4, data, at, end, out, used, room)
         elif codec == _ZSTD and zstd != 0:
-            written = _zstd_frames(zstd, zstd_state, data, at, end, out, used, room)
+            written = _zstd_frame(zstd, zstd_frame_size, zstd_state, data, at, end, out, used, room)
         if written < 0:
             return batch, used
         spans[batch, 0], spans[batch, 1] = used, used + written

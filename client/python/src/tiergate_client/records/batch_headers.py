@@ -22,7 +22,15 @@ from tiergate_client.batch_layout import (
     TRANSACTIONAL,
 )
 from tiergate_client.records.batch_format import HEADER_DTYPE, Codec, TimestampType
-from tiergate_client.records.batch_table import CRC32C, END, HEADER_START, LAST_OFFSET, TABLE_DTYPE, by_name
+from tiergate_client.records.batch_table import (
+    BASE_OFFSET,
+    CRC32C,
+    END,
+    HEADER_START,
+    LAST_OFFSET,
+    TABLE_DTYPE,
+    by_name,
+)
 from tiergate_client.records.batch_walking import LENGTH_TO_MAGIC, MIN_LENGTH, WalkedBatches, walk_batches
 from tiergate_client.records.control_records import control_type
 from tiergate_client.records.defects import BatchDefect
@@ -135,6 +143,10 @@ class ScannedBatches:
     def last_offsets(self) -> npt.NDArray[np.int64]:
         """Of each batch, as its header says: compaction may have taken the record."""
         return self.table[:, LAST_OFFSET]
+
+    def touching(self, start_offset: int, stop_offset: int) -> npt.NDArray[np.bool_]:
+        """Which of them hold offsets of [start_offset, stop_offset)."""
+        return (self.last_offsets >= start_offset) & (self.table[:, BASE_OFFSET] < stop_offset)
 
     def until(self, number: int, reason: str | None = None) -> ScannedBatches:
         """The batches before this one, which is refused if there is a reason."""

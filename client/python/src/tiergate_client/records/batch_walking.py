@@ -62,7 +62,7 @@ def _make_no_sense(fields: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     is_bad: npt.NDArray[np.bool_] = (
         (fields["base_offset"] < 0)
         | (delta < 0)
-        | (fields["base_offset"] > np.iinfo(np.int64).max - delta)
+        | (fields["base_offset"] >= np.iinfo(np.int64).max - delta)
         | (count < 0)
         | (count > delta + 1)
         | ((fields["attributes"] & CODEC_MASK) > max(Codec))

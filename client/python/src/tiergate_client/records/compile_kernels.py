@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> str | None:
             import_framing_kernels()
             set_filled()
     except ImportError as error:
-        return f"The loops over records can not be compiled: {error}. Install numba."
+        return f"The loops over records can not be compiled: {error}. Install numba, and what it needs."
     except (RuntimeError, OSError) as error:
         return f"What numba compiles can not be kept: {error}. Set NUMBA_CACHE_DIR to a directory that can be written."
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import cache
+from importlib.util import find_spec
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -84,12 +85,13 @@ def engine(name: EngineName | None = None) -> Engine:
     return NumpyEngine()
 
 
-@cache
+@cache  # also for `engine()`, which is another call than `engine(None)`
 def _fastest_engine() -> Engine:
     try:
         return _numba_engine()
-    except ImportError:
-        pass
+    except ImportError as error:
+        if find_spec("numba") is not None:
+            _logger.warning("Records are decoded without numba, many times slower, since it can not load: %s", error)
     except (RuntimeError, OSError) as error:
         _logger.warning("Records are decoded without numba, many times slower, since it can not compile: %s", error)
     return engine("numpy")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,9 @@ import pyarrow as pa
 from tiergate_client.records.arrow_arrays import from_numpy
 from tiergate_client.records.columns import HEADERS_TYPE
 from tiergate_client.records.engines import HEADER_SPAN_ROWS, Bytes, Engine, Longs
+
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def headers_array(engine: Engine, data: Bytes, spans: Longs) -> Any:
@@ -30,5 +34,10 @@ def _as_text(keys: Any) -> Any:
     try:
         text.validate(full=True)
     except pa.ArrowInvalid:
-        return pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
+        return pa.array([_replaced(key) for key in keys.to_pylist()], pa.string())
     return text
+
+
+def _replaced(key: bytes) -> str:
+    """As Java's `String(bytes, UTF_8)`: an encoded surrogate, also a cut one, is one mistake, and two or three here."""
+    return _SURROGATE.sub(_REPLACEMENT.encode(), key).decode("utf-8", "replace")

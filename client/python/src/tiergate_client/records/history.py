@@ -15,7 +15,7 @@ from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.errors import SegmentNotFound
 from tiergate_client.interfaces import RemoteLogMetadata, RemoteStorage
 from tiergate_client.records.index_errors import corrupt_index
-from tiergate_client.records.lineage import offsets_within
+from tiergate_client.records.lineage import is_lineage_of, offsets_within
 from tiergate_client.records.segment_indexes import parsed
 from tiergate_client.segment_files import SegmentFile
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState, TopicIdPartition
@@ -111,8 +111,13 @@ def _newness(segment: RemoteLogSegmentMetadata) -> tuple[int, int, int, bytes]:
 def _lineage_of(segment: RemoteLogSegmentMetadata, storage: RemoteStorage) -> LeaderEpochs:
     def parse(content: bytes) -> LeaderEpochs:
         lineage = LeaderEpochs.from_checkpoint(content)
-        if not offsets_within(lineage, segment, stop_offset=segment.end_offset + 1):
-            raise corrupt_index("leader epoch index", "it holds no epoch that the segment has")
+        starts = [start for _, start in lineage]
+        if starts != sorted(starts):
+            raise corrupt_index("leader epoch index", "its start offsets do not ascend")
+        if not is_lineage_of(lineage, segment):
+            raise corrupt_index(
+                "leader epoch index", "at the segment's offsets its epochs are not those of the metadata"
+            )
         return lineage
 
     content = storage.fetch_index(segment, SegmentFile.LEADER_EPOCH)

@@ -10,6 +10,8 @@ import hashlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -32,7 +34,7 @@ def load_framing_kernels() -> Any:
 
 
 def import_framing_kernels() -> Any:
-    """As `import_kernels`."""
+    """Where they are, also in a zip: only a server has use for them. Raises as `import_kernels` does."""
     return import_module(_FRAMING_MODULE)
 
 
@@ -42,25 +44,33 @@ def import_kernels() -> Any:
     if found is None or found.origin is None or Path(found.origin).is_file() or _MODULE in sys.modules:
         return import_module(_MODULE)
     source: bytes = found.loader.get_data(found.origin)  # type: ignore[union-attr] # a zip's loader has it
-    spec = spec_from_file_location(_MODULE, _copied(source))
-    assert spec is not None  # noqa: S101 - for the type checker: the name ends in .py
-    assert spec.loader is not None  # noqa: S101
-    module = module_from_spec(spec)
-    sys.modules[_MODULE] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[_MODULE]
-        raise
+    with _copied(source) as path:
+        spec = spec_from_file_location(_MODULE, path)
+        assert spec is not None  # noqa: S101 - for the type checker: the name ends in .py
+        assert spec.loader is not None  # noqa: S101
+        module = module_from_spec(spec)
+        sys.modules[_MODULE] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[_MODULE]
+            raise
     return module
 
 
-def _copied(source: bytes) -> Path:
+@contextmanager
+def _copied(source: bytes) -> Iterator[Path]:
+    """In the user's cache; without one it is compiled again in every process, and the copy gone afterwards."""
     name = f"kernels-{hashlib.sha256(source).hexdigest()[:16]}"
     try:
-        return _written(_cache_home() / "tiergate" / name, source)
-    except (OSError, RuntimeError):  # no home, or one that can not be written: compiled again in every process
-        return _written(Path(tempfile.mkdtemp(prefix="tiergate-kernels-")), source)
+        path = _written(_cache_home() / "tiergate" / name, source)
+    except (OSError, RuntimeError):  # no home, or one that can not be written
+        path = None
+    if path is not None:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="tiergate-kernels-") as directory:
+        yield _written(Path(directory), source)
 
 
 def _written(directory: Path, source: bytes) -> Path:
@@ -69,9 +79,13 @@ def _written(directory: Path, source: bytes) -> Path:
     path = directory / "_kernels.py"
     if not path.exists() or path.read_bytes() != source:
         handle, unfinished = tempfile.mkstemp(dir=directory)
-        with os.fdopen(handle, "wb") as file:
-            file.write(source)
-        Path(unfinished).replace(path)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(source)
+            Path(unfinished).replace(path)
+        except BaseException:
+            Path(unfinished).unlink()
+            raise
     return path
 
 

@@ -10,6 +10,21 @@ from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.values import RemoteLogSegmentMetadata
 
 
+def is_lineage_of(lineage: LeaderEpochs, segment: RemoteLogSegmentMetadata) -> bool:
+    """Whether it says of all the segment's offsets the same as the segment, from where it begins.
+
+    That may be within the segment: when records are deleted, a leader's epochs are cut at the log start, while batches
+    keep theirs. Epochs without records are left out: they come and go with the leader that tells of them.
+    """
+    first = max(segment.start_offset, lineage.entries[0][1] if lineage else 0)
+    told, known = (_with_records(one, first, segment.end_offset) for one in (lineage, segment.segment_leader_epochs))
+    return bool(told) and told == known
+
+
+def _with_records(epochs: LeaderEpochs, start: int, end: int) -> list[tuple[int, int]]:
+    return [(epoch, first) for epoch, first, last in epochs.within(start, end).ranges(end) if first <= last]
+
+
 def offsets_within(
     lineage: LeaderEpochs, segment: RemoteLogSegmentMetadata, *, stop_offset: int
 ) -> list[tuple[int, int]]:

@@ -23,7 +23,7 @@ class NativeCodecs:
     """Addresses, 0 for what is not there. Not to be shared by threads."""
 
     def __init__(self) -> None:
-        self.lz4 = self.zstd = self.zstd_state = 0
+        self.lz4 = self.zstd = self.zstd_frame_size = self.zstd_state = 0
         with _told("lz4"):
             self.lz4 = _address(_library("lz4.block._block").LZ4_decompress_safe)
         with _told("zstandard"):
@@ -32,13 +32,14 @@ class NativeCodecs:
         self.codecs = frozenset(codec for codec, address in addresses.items() if address)
 
     def _load_zstd(self, library: ctypes.CDLL) -> None:
-        function, create, free = library.ZSTD_decompressDCtx, library.ZSTD_createDCtx, library.ZSTD_freeDCtx
+        function, frame_size = library.ZSTD_decompressDCtx, library.ZSTD_findFrameCompressedSize
+        create, free = library.ZSTD_createDCtx, library.ZSTD_freeDCtx
         create.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
         state: int | None = create()
         if state is None:
             raise MemoryError
         weakref.finalize(self, free, state).atexit = False  # a thread may be decompressing then
-        self.zstd, self.zstd_state = _address(function), state
+        self.zstd, self.zstd_frame_size, self.zstd_state = _address(function), _address(frame_size), state
 
 
 @contextmanager

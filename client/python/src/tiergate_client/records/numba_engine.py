@@ -70,6 +70,16 @@ class _NativeFrames:
     ) -> tuple[int, int]:
         native = self._native
         count, end = self._kernels.decompress(
-            data, batches, native.lz4, native.zstd, native.zstd_state, out, used, enough, most, spans
+            data,
+            batches,
+            native.lz4,
+            native.zstd,
+            native.zstd_frame_size,
+            native.zstd_state,
+            out,
+            used,
+            enough,
+            most,
+            spans,
         )
         return count, end

@@ -19,7 +19,7 @@ _LONG_BITS: Final = 64
 
 
 class NumpyEngine:
-    """Implements Engine, at about a tenth of the speed of the compiled one; holds the GIL for much of it."""
+    """Implements Engine, at about a twentieth of the speed of the compiled one; holds the GIL for much of it."""
 
     def walk_batches(self, data: Bytes) -> WalkedBatches:
         return walk_batches(data)

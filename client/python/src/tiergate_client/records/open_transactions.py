@@ -1,7 +1,7 @@
 """Which transactions are open at the end of a history; what a reader may see of them is decided elsewhere.
 
 A segment's producer snapshot is the state at its end. Where the last segments were stored without one that can be read,
-the headers of all batches behind the last snapshot are read; without any snapshot, those of the whole history, once.
+all batches behind the last snapshot are read; without any snapshot, those of the whole history, once.
 Memory is bounded by the number of producers with an open transaction.
 """
 
@@ -84,9 +84,8 @@ def _open_in(snapshot: ProducerSnapshot) -> dict[int, int]:
 def _follow(piece: HistoryPiece, storage: RemoteStorage, opened: dict[int, int]) -> None:
     """Takes the piece's batches into account."""
     (index,) = offset_indexes(storage, [piece.segment])
-    for scanned, is_inside in scan_headers(located_range(piece, index), storage):
-        is_transactional = scanned.fields["attributes"] & TRANSACTIONAL != 0
-        for number in np.flatnonzero(is_transactional & is_inside).tolist():
+    for scanned in scan_headers(located_range(piece, index), storage):
+        for number in np.flatnonzero(scanned.fields["attributes"] & TRANSACTIONAL).tolist():
             _take(scanned[number], opened)
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tiergate_client.errors import InvalidField, OffsetOutOfRange
 from tiergate_client.records.history import PartitionHistory
+
+LOSS_IS_ACCEPTED_BY: Final = "fail_on_data_loss=False"
+"""As errors name the way out; who offers another one puts its name there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class ReadBounds:
                 fact = f"nothing of {history.partition} is tiered, also not at {outside[0]}"
                 way_out = "ask for no offset"
             raise OffsetOutOfRange(
-                f"{fact}: {way_out}, or accept the loss of data (fail_on_data_loss=False)",
+                f"{fact}: {way_out}, or accept the loss of data ({LOSS_IS_ACCEPTED_BY})",
                 details={"earliest": str(earliest), "latest": str(latest)},
             )
         before, behind = (start, min(stop, earliest)), (max(start, latest), stop)
@@ -69,7 +73,7 @@ def missing_within(
         named = ", ".join(f"{start} to {stop - 1}" for start, stop in holes)
         raise OffsetOutOfRange(
             f"{history.partition} has no finished segment that holds the offsets {named}: restore it, or accept the "
-            "loss of data (fail_on_data_loss=False)",
+            f"loss of data ({LOSS_IS_ACCEPTED_BY})",
             details={
                 "earliest": str(history.start_offset),
                 "latest": str(history.stop_offset),

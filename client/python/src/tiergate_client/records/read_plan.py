@@ -87,7 +87,7 @@ def plan_history(
 ) -> PartitionPlan:
     """Plans a read of [start_offset, stop_offset); None is the earliest and the latest offset of the tier.
 
-    A split has about `split_bytes` and `max_records` offsets at most. Nothing below `log_start_offset` is read. Under
+    A split has about `split_bytes`, and `max_records` offsets at most. Nothing below `log_start_offset` is read. Under
     read_committed the read ends before the first transaction that the tier does not decide. `min_timestamp_ms` leaves
     out what surely is older; what is left may be older still.
 

@@ -31,6 +31,10 @@ from tiergate_client.records.engines import SPAN_ROWS, Bytes, EngineName, Longs,
 Mask = npt.NDArray[np.bool_]
 
 DEFAULT_GROUP_BYTES: Final = 2 * 1024 * 1024
+MOST_GROUP_BYTES: Final = 256 * 1024 * 1024
+"""Whatever is asked for: a group has up to three times that."""
+_COLUMN_BYTES: Final = 2**31
+"""A column of Arrow has less, and so must a group, and what a batch becomes."""
 NO_STOP: Final = np.iinfo(np.int64).max
 
 
@@ -51,14 +55,16 @@ class RecordDecoder:
         group_bytes: int = DEFAULT_GROUP_BYTES,
         engine_name: EngineName | None = None,
     ) -> None:
-        """Raises InvalidField for columns that are not there, and for a limit below zero."""
-        if max_decompressed_bytes < 0:
-            raise InvalidField.of("max_decompressed_bytes", f"{max_decompressed_bytes} is no number of bytes")
+        """Raises InvalidField for columns that are not there, and for a limit that is not from 0 to below 2 GiB."""
+        if not 0 <= max_decompressed_bytes < _COLUMN_BYTES:
+            raise InvalidField.of(
+                "max_decompressed_bytes", f"{max_decompressed_bytes} is not from 0 to {_COLUMN_BYTES - 1} bytes"
+            )
         self._engine = engine(engine_name)
         self._columns = ColumnBuilder(self._engine, columns)
         self._check_crc = check_crc
         self._decompressor = Decompressor(max_bytes_per_batch=max_decompressed_bytes, frames=self._engine.frames())
-        self._group_bytes = max(group_bytes, 1)
+        self._group_bytes = min(max(group_bytes, 1), MOST_GROUP_BYTES)
         self._spans = np.empty(0, np.int64)
         self.walk_batches = self._engine.walk_batches
 
@@ -74,7 +80,7 @@ class RecordDecoder:
         for begin, end in self._runs(scanned):
             asked, is_kept = scanned.part(begin, end), None if kept is None else kept[begin:end]
             if asked.table[0, BASE_OFFSET] < start_offset or asked.table[-1, LAST_OFFSET] >= stop_offset:
-                is_asked = (asked.last_offsets >= start_offset) & (asked.table[:, BASE_OFFSET] < stop_offset)
+                is_asked = asked.touching(start_offset, stop_offset)
                 asked, is_kept = asked.those(is_asked), None if is_kept is None else is_kept[is_asked]
             is_wanted = asked.table[:, HOLDS_RECORDS] != 0
             if is_kept is not None:

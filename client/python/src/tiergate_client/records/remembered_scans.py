@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from threading import Lock
 from typing import Final
 
+from tiergate_client._fork_safety import ForkSafe
 from tiergate_client.ids import SegmentId
 from tiergate_client.records.history import HistoryPiece, PartitionHistory
 from tiergate_client.values import TopicIdPartition
@@ -25,16 +25,16 @@ class _Scan:
     opened: dict[int, int]
 
 
-class RememberedScans:
+class RememberedScans(ForkSafe):
     """The last scan of each of the partitions that were asked for last. Safe to use from many threads."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._scans: OrderedDict[TopicIdPartition, _Scan] = OrderedDict()
-        self._lock = Lock()
 
     def recall(self, history: PartitionHistory) -> tuple[dict[int, int], tuple[HistoryPiece, ...]]:
         """First offsets of open transactions by producer, and the pieces that are not yet considered there."""
-        with self._lock:
+        with self.lock:
             scan = self._scans.get(history.partition)
             if scan is not None:
                 self._scans.move_to_end(history.partition)
@@ -49,14 +49,14 @@ class RememberedScans:
         if history.holes(history.start_offset, history.stop_offset):
             return
         last = history.pieces[-1]
-        with self._lock:
+        with self.lock:
             self._scans[history.partition] = _Scan(last.segment.segment_id, last.stop_offset, dict(opened))
             self._scans.move_to_end(history.partition)
             if len(self._scans) > _MOST_PARTITIONS:
                 self._scans.popitem(last=False)
 
     def forget(self) -> None:
-        with self._lock:
+        with self.lock:
             self._scans.clear()
 
 

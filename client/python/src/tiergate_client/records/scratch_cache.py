@@ -14,18 +14,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tiergate_client._fork_safety import ForkSafe
+
 _OURS: Final = "*_kernels.*.nb?"
+_loading: Final = ForkSafe()
+"""One load at a time: where numba keeps what it compiles is a setting of the whole process."""
 
 
 def loaded_despite_the_cache(load: Callable[[], Any]) -> Any:
     """What `load` returns. Raises OSError where not even temporary files can be written, ImportError without numba."""
-    if not is_filled_but_read_only():
-        try:
+    with _loading.lock:
+        if not is_filled_but_read_only():
+            try:
+                return load()
+            except (RuntimeError, OSError):  # no place for a cache, or a disk that is full
+                pass
+        with _scratch_cache():
             return load()
-        except (RuntimeError, OSError):  # no place for a cache, or a disk that is full
-            pass
-    with _scratch_cache():
-        return load()
 
 
 def is_filled_but_read_only() -> bool:

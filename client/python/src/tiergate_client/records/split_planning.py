@@ -18,7 +18,7 @@ from tiergate_client.records.segment_indexes import offset_indexes
 
 @dataclass(frozen=True, slots=True)
 class SplitLimits:
-    """What a split holds at most, as far as segments can be cut."""
+    """What a split holds at most; of more bytes where a segment can not be cut."""
 
     most_bytes: int
     most_offsets: int | None = None

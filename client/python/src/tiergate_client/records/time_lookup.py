@@ -12,11 +12,11 @@ import numpy as np
 from tiergate_client.interfaces import RemoteStorage
 from tiergate_client.records.batch_headers import BatchHeader, ScannedBatches
 from tiergate_client.records.decoding import decode_batches
-from tiergate_client.records.defects import WRONG_CHECKSUM, BatchDefect
 from tiergate_client.records.header_scan import scan_headers
 from tiergate_client.records.history import HistoryPiece, PartitionHistory
 from tiergate_client.records.offset_index import OffsetIndex
 from tiergate_client.records.positions import cut_ranges
+from tiergate_client.records.read_bounds import missing_within
 from tiergate_client.records.read_split import SegmentRange
 from tiergate_client.records.segment_indexes import parsed, parsed_offset_index
 from tiergate_client.records.time_index import TimeIndex
@@ -37,19 +37,32 @@ class TimestampedOffset:
 
 
 def find_offset_by_time(
-    history: PartitionHistory, storage: RemoteStorage, timestamp_ms: int, *, start_offset: int = 0
+    history: PartitionHistory,
+    storage: RemoteStorage,
+    timestamp_ms: int,
+    *,
+    start_offset: int = 0,
+    fail_on_data_loss: bool = True,
 ) -> TimestampedOffset | None:
     """The first record in the order of the log that is from this time or later, from `start_offset` on.
 
     Timestamps need not ascend, so later records may be older. Control records count, as they do for Kafka; aborted ones
     too. None when no record is that late. It costs two indexes of each segment that may hold such a record, and the
     bytes behind what they point to.
+
+    Raises OffsetOutOfRange when the record is in the piece behind a hole of the history, unless data loss is accepted:
+    an earlier one may have been in the hole. A hole before a piece that is all older is taken for older too, as times
+    ascend from segment to segment as a rule: who asks for the last hour shall not fail for a hole of last month.
+    Raises CorruptBatch for a damaged batch on the way.
     """
+    behind = max(start_offset, history.start_offset)
     for piece in history.within(start_offset, history.stop_offset):
         if not is_older(piece.segment, timestamp_ms):
             found = _find_in(piece, storage, timestamp_ms)
             if found is not None:
+                missing_within(history, behind, piece.start_offset, fail_on_data_loss=fail_on_data_loss)
                 return found
+        behind = piece.stop_offset
     return None
 
 
@@ -65,9 +78,9 @@ def _find_in(piece: HistoryPiece, storage: RemoteStorage, timestamp_ms: int) -> 
     if start >= piece.stop_offset:
         return None
     for wanted in _looks(HistoryPiece(segment, start, piece.stop_offset), offset_index):
-        for scanned, is_inside in scan_headers(wanted, storage):
+        for scanned in scan_headers(wanted, storage):
             is_late = (scanned.fields["max_timestamp_ms"] >= timestamp_ms) & (scanned.fields["record_count"] > 0)
-            for number in np.flatnonzero(is_inside & is_late).tolist():
+            for number in np.flatnonzero(is_late).tolist():
                 found = _first_in(scanned, number, wanted, timestamp_ms)
                 if found is not None:
                     return found
@@ -90,8 +103,6 @@ def _first_in(
     scanned: ScannedBatches, number: int, wanted: SegmentRange, timestamp_ms: int
 ) -> TimestampedOffset | None:
     batch = scanned[number]
-    if scanned.part(number, number + 1).first_wrong_checksum() is not None:
-        raise BatchDefect(batch.position, WRONG_CHECKSUM).error(segment=str(wanted.segment.segment_id))
     for offset, timestamp in _records(scanned, batch, wanted):
         if timestamp >= timestamp_ms and wanted.start_offset <= offset < wanted.stop_offset:
             return TimestampedOffset(offset, timestamp, batch.leader_epoch)

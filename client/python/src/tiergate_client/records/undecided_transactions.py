@@ -9,6 +9,7 @@ from tiergate_client.errors import OffsetOutOfRange
 from tiergate_client.interfaces import RemoteStorage
 from tiergate_client.records.history import PartitionHistory
 from tiergate_client.records.open_transactions import open_transactions
+from tiergate_client.records.read_bounds import LOSS_IS_ACCEPTED_BY
 from tiergate_client.records.transaction_index import AbortedTransaction
 
 
@@ -34,7 +35,7 @@ def undecided_transactions(
             raise OffsetOutOfRange(
                 f"{history.partition} has no finished segment that holds the offsets {hole_start} to {hole_stop - 1}, "
                 f"where transactions of the producers {producers} may end: restore it, read uncommitted data, or "
-                "accept the loss of data (fail_on_data_loss=False)",
+                f"accept the loss of data ({LOSS_IS_ACCEPTED_BY})",
                 details={
                     "earliest": str(history.start_offset),
                     "latest": str(history.stop_offset),
