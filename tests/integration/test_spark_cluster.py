@@ -9,6 +9,7 @@ import pytest
 
 from support.gated_proxy import GatedProxy, gated_proxy
 from support.planes import Planes, running_planes
+from support.s3_server import S3Server, s3_environment
 from support.spark_cluster import SparkCluster, running_cluster
 from support.tiering import tier_segments
 from support.waiting import wait_until
@@ -25,9 +26,11 @@ HOLD_AFTER_BYTES = 1536 * 1024
 
 
 @pytest.fixture(scope="module")
-def planes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planes]:
-    with running_planes(tmp_path_factory.mktemp("planes")) as running:
-        yield running
+def planes(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planes]:
+    with pytest.MonkeyPatch.context() as patch:
+        s3_environment(patch)
+        with running_planes(tmp_path_factory.mktemp("planes"), **s3.new_bucket().plane_settings()) as running:
+            yield running
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +65,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Iterator
 
 @pytest.fixture
 def options(planes: Planes, proxy: GatedProxy) -> dict[str, str]:
-    return {"target": planes.target, "segments": proxy.address, "subscribe": "orders", "splitBytes": "1m"}
+    """Through the service, which can be held."""
+    through_the_proxy = {"segments": proxy.address, "access": "service"}
+    return {"target": planes.target, "subscribe": "orders", "splitBytes": "1m", **through_the_proxy}
 
 
 def begin_and_hold(cluster: SparkCluster, proxy: GatedProxy, options: dict[str, str]) -> None:
@@ -77,6 +82,19 @@ def test_executors_read_with_the_package_from_the_zip(
 ) -> None:
     assert Path(cluster.package).parents[1].name == package.name
     cluster.begin_read(options)
+    assert sorted(cluster.offsets()) == offsets
+
+
+def test_executors_read_past_the_service(cluster: SparkCluster, planes: Planes, offsets: list[int]) -> None:
+    cluster.begin_read({"target": planes.target, "subscribe": "orders", "splitBytes": "1m", "access": "direct"})
+    assert sorted(cluster.offsets()) == offsets
+
+
+def test_executors_read_a_stream(cluster: SparkCluster, planes: Planes, offsets: list[int], tmp_path: Path) -> None:
+    per_batch = {"maxOffsetsPerTrigger": str(len(offsets) // 2), "startingOffsets": "earliest"}
+    cluster.begin_read(
+        {"target": planes.target, "subscribe": "orders", "checkpoint": str(tmp_path / "checkpoint"), **per_batch}
+    )
     assert sorted(cluster.offsets()) == offsets
 
 

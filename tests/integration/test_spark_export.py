@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from support.gated_proxy import gated_proxy
@@ -18,15 +18,21 @@ from support.s3_server import Bucket
 from support.spark_commands import kill_when, spark_command
 from support.tiering import tier_segments
 from tiergate_client import Tiergate, connect
-from tiergate_client.errors import TopicNotFound
+from tiergate_client.clock import system_clock
+from tiergate_client.errors import OffsetOutOfRange, TopicNotFound
 from tiergate_client.exit_codes import ExitCode
 from tiergate_client.local_log import PartitionDirectory
+from tiergate_client.records.read_plan import PartitionPlan
+from tiergate_client.segment_lifecycle import delete_segment
 from tiergate_server.kafka_files.sample import write_sample
 from tiergate_spark import register
 from tiergate_spark.options import Service
 from tiergate_spark.pipelines.export import ExportOptions, export, read_export
-from tiergate_spark.pipelines.export_layout import CommitBy, ExportDirectory, OffsetRange
-from tiergate_spark.pipelines.failures import PipelineFailed
+from tiergate_spark.pipelines.export_layout import CommitBy
+from tiergate_spark.pipelines.export_marker import MARKER
+from tiergate_spark.pipelines.export_ranges import Wave, divided
+from tiergate_spark.pipelines.failures import PipelineFailed, describe
+from tiergate_spark.pipelines.hadoop_files import HadoopFiles
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -58,9 +64,11 @@ def table(frame: DataFrame) -> Any:
     return frame.select(*_COLUMNS).toArrow().sort_by([("partition", "ascending"), ("offset", "ascending")])
 
 
-def in_the_tier(spark: SparkSession, target: str, topic: str, isolation: str = "read_uncommitted") -> Any:
+def in_the_tier(
+    spark: SparkSession, target: str, topic: str, isolation: str = "read_uncommitted", **options: str
+) -> Any:
     register(spark)
-    reader = spark.read.format("tiergate").options(target=target, subscribe=topic, includeHeaders="true")
+    reader = spark.read.format("tiergate").options(target=target, subscribe=topic, includeHeaders="true", **options)
     return table(reader.option("kafka.isolation.level", isolation).load())
 
 
@@ -105,22 +113,95 @@ def test_crash_between_writing_and_remembering_doubles_nothing(
     topic, path = f"export-crash-{commit_by}", str(tmp_path / "export")
     for directory in two_partitions(tmp_path, topic, segments=3):
         tier_segments(tiergate, directory)
-    commit, left = ExportDirectory.commit, iter([True, False])
+    write, left = HadoopFiles.write, iter([True, False])
 
-    def commit_once(self: ExportDirectory, written: OffsetRange, *, staging: str) -> None:
-        if not next(left):
+    def write_once(self: HadoopFiles, path: str, content: bytes) -> None:
+        if path.endswith(MARKER) and not next(left):
             raise MemoryError("the driver is no more")
-        commit(self, written, staging=staging)
+        write(self, path, content)
 
     options = options_for(planes.target, commit_by=commit_by)
     with monkeypatch.context() as patched:
-        patched.setattr(ExportDirectory, "commit", commit_once)
+        patched.setattr(HadoopFiles, "write", write_once)
         with pytest.raises(MemoryError):
             export(spark, topic, path, options=options)
     expected = in_the_tier(spark, planes.target, topic)
     assert 0 < read_export(spark, path).count() < expected.num_rows
     export(spark, topic, path, options=options)
     assert table(spark.read.parquet(path)).equals(expected)
+
+
+@pytest.mark.parametrize("commit_by", ["rename", "marker"])
+def test_segments_that_are_tiered_after_later_ones_were_exported_are_exported_once(
+    spark: SparkSession, planes: Planes, tiergate: Tiergate, tmp_path: Path, commit_by: CommitBy
+) -> None:
+    topic, path = f"export-late-{commit_by}", str(tmp_path / "export")
+    directory = write_sample(tmp_path, topic=topic, segments=6, segment_bytes=32 * 1024).directory
+    starts = [one.base_offset for one in PartitionDirectory.open(directory).rolled_segments()]
+    options = options_for(planes.target, commit_by=commit_by)
+    tier_segments(tiergate, directory, first=starts[2])
+    assert export(spark, topic, path, options=options).filled == ()
+    tier_segments(tiergate, directory, limit=1)  # the second one is missing: only --skip-missing goes on
+    with pytest.raises(OffsetOutOfRange, match=f"holds the offsets {starts[1]} to {starts[2] - 1}"):
+        export(spark, topic, path, options=options)
+    summary = export(spark, topic, path, options=replace(options, fail_on_data_loss=False))
+    assert [(one.start_offset, one.stop_offset) for one in summary.filled] == [(0, starts[1])]
+    assert export(spark, topic, path, options=options).ranges == 0
+    tier_segments(tiergate, directory, first=starts[1], limit=1)
+    summary = export(spark, topic, path, options=options)
+    assert [(one.start_offset, one.stop_offset) for one in summary.filled] == [(starts[1], starts[2])]
+    assert f"{starts[1]} to {starts[2] - 1} of partition 0" in summary.text()
+    expected = in_the_tier(spark, planes.target, topic)
+    assert table(spark.read.parquet(path)).equals(expected)
+    assert table(read_export(spark, path)).equals(expected)
+
+
+def test_segment_that_is_deleted_before_it_is_read_is_not_taken_for_exported(
+    spark: SparkSession, planes: Planes, tiergate: Tiergate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, path = "export-deleted", str(tmp_path / "export")
+    segments = tier_segments(tiergate, write_sample(tmp_path, topic=topic, segments=3).directory)
+    options = options_for(planes.target, fail_on_data_loss=False)
+
+    def divided_late(plans: list[PartitionPlan], *, wave_bytes: int) -> list[Wave]:
+        delete_segment(tiergate, segments[1], clock=system_clock)
+        return divided(plans, wave_bytes=wave_bytes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tiergate_spark.pipelines.export.divided", divided_late)
+        with pytest.raises(PySparkException) as failed:
+            export(spark, topic, path, options=replace(options, wave_bytes=2**30))
+    told = describe(failed.value)
+    assert f"the offsets 0 to {segments[2].end_offset} of {topic}-0 were to be exported" in told.message
+    assert told.exit_code == ExitCode.USAGE
+    assert not list((tmp_path / "export").glob("partition=*"))
+    export(spark, topic, path, options=options)
+    expected = in_the_tier(spark, planes.target, topic, failOnDataLoss="false")
+    assert expected.num_rows > 0
+    assert table(spark.read.parquet(path)).equals(expected)
+
+
+def test_files_of_hadoop_are_as_an_export_expects_them(spark: SparkSession, tmp_path: Path) -> None:
+    files, root = HadoopFiles(spark), f"file://{tmp_path}/root"
+    assert files.children(root) == []
+    assert files.read(f"{root}/file") is None
+    names = ["a file, with = and ü", "b", "c%20d"]
+    for name in names:
+        files.write(f"{root}/{name}", name.encode())
+    files.make_directory(f"{root}/directory/empty")
+    assert files.children(root) == [names[0], "b", "c%20d", "directory"]
+    assert files.children(f"{root}/directory/empty") == []
+    assert files.is_directory(f"{root}/directory")
+    assert not files.is_directory(f"{root}/b")
+    with pytest.raises(FileExistsError):
+        files.rename(f"{root}/b", f"{root}/{names[0]}")
+    with pytest.raises(FileNotFoundError):
+        files.rename(f"{root}/nothing", f"{root}/other")
+    files.rename(f"{root}/directory", f"{root}/other")
+    assert files.read(f"{root}/b") == b"b"
+    for name in ("b", "other", "nothing"):
+        files.delete(f"{root}/{name}")
+    assert files.children(root) == [names[0], "c%20d"]
 
 
 def test_run_after_a_killed_driver_exports_every_record_once(
@@ -166,7 +247,7 @@ def test_committed_records_of_an_s3_store_between_two_limits_become_json(
     ("chosen", "message"),
     [
         ({"partition_by": ("color",)}, "cannot be partitioned by 'color'"),
-        ({"format": "delta"}, "delta is no format of plain files"),
+        ({"format": "delta"}, "delta is no format of plain files.*export Parquet.*readStream"),
         ({"from_offset": 5}, "has 2 partitions"),
         ({"partitions": (9, 7)}, "nothing of export-refused-partitions-7, export-refused-partitions-9 is tiered"),
     ],

@@ -90,7 +90,9 @@ def test_topics_are_found_by_name_by_pattern_and_by_partition(tiergate: Tiergate
 
 
 def test_name_that_the_tier_does_not_know_is_an_error(tiergate: Tiergate) -> None:
-    with pytest.raises(TopicNotFound, match="the tier knows no topic 'order'; `tiergate ls` lists what is there"):
+    with pytest.raises(
+        TopicNotFound, match="knows no topic 'order'; did you mean 'orders'\\? `tiergate ls` lists what is there"
+    ):
         selected(tiergate, subscribe="orders,order")
 
 

@@ -21,6 +21,7 @@ from tiergate_client.exit_codes import ExitCode
 from tiergate_client.ids import TopicId
 from tiergate_client.records import Codec
 from tiergate_spark.options import Service
+from tiergate_spark.pipelines import profile as pipeline
 from tiergate_spark.pipelines import profile_command
 from tiergate_spark.pipelines.cli import run
 from tiergate_spark.pipelines.profile import Profile, profile
@@ -104,6 +105,23 @@ def counted(batches: list[MadeBatch]) -> dict[int, dict[str, Any]]:
         hour["distinct_keys"] = len(keys[hour_ms])
         hour["p50"] = sorted(sizes[hour_ms])[(len(sizes[hour_ms]) - 1) // 2]
     return hours
+
+
+def test_nothing_is_kept_of_a_profile_that_failed(
+    spark: SparkSession, planes: Planes, batches: list[MadeBatch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept_frames() -> int:
+        count: int = spark._jsparkSession.sharedState().cacheManager().numCachedEntries()
+        return count
+
+    def fail(*_: object, **__: object) -> None:
+        raise TimeoutError("the job failed")
+
+    before = kept_frames()
+    monkeypatch.setattr(pipeline, "followed_jobs", fail)
+    with pytest.raises(TimeoutError):
+        profile(spark, [TOPIC], service=Service(planes.target, None, "auto"))
+    assert kept_frames() == before
 
 
 def test_every_hour_is_what_is_counted_by_hand(measured: Profile, batches: list[MadeBatch]) -> None:

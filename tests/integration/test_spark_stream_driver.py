@@ -215,6 +215,38 @@ def test_batch_that_is_repeated_after_a_crash_has_the_same_rows(
     assert len(checkpoint) > SEGMENTS
 
 
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_replica_that_is_behind_the_last_run_is_asked_again(
+    topic: GrowingTopic,
+    query: MakeQuery,
+    client: Tiergate,
+    options: Callable[..., SourceOptions],
+    monkeypatch: pytest.MonkeyPatch,
+    is_frozen: bool,
+) -> None:
+    topic.tier(1)
+    look_now, behind = TierWatch.look, TierWatch(client, options()).look()
+    topic.tier(1)
+    first_run = query()
+    rows = first_run.batches()
+    looks: list[int] = []
+
+    def look(watch: TierWatch) -> object:
+        looks.append(len(looks))
+        return behind if len(looks) <= 3 else look_now(watch)
+
+    monkeypatch.setattr(TierWatch, "look", look)
+    second_run = query(first_run.checkpoint)
+    if is_frozen:
+        second_run.freeze()
+    assert second_run.batches() == []
+    assert len(looks) > 3
+    looks.clear()
+    assert query(first_run.checkpoint).last_batch_again() == rows[-1]
+    assert len(looks) > 3
+    assert first_run.checkpoint[-1] == {(topic.name, 0): topic.stop_offset}
+
+
 def test_query_that_starts_at_latest_loses_nothing_by_a_crash_in_its_first_batch(
     topic: GrowingTopic, query: MakeQuery, all_rows: ReadAll
 ) -> None:

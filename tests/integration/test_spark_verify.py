@@ -24,6 +24,7 @@ from tiergate_client.segment_files import SegmentFile
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
 from tiergate_server.kafka_files.sample import write_sample
 from tiergate_spark.options import Service
+from tiergate_spark.pipelines import verify as pipeline
 from tiergate_spark.pipelines import verify_command
 from tiergate_spark.pipelines.cli import run
 from tiergate_spark.pipelines.verify import Verification, verify
@@ -120,6 +121,23 @@ def test_damage_of_each_kind_is_found_and_located(everything: Verification, tier
 def test_both_topics_of_a_name_are_checked(everything: Verification) -> None:
     rows = everything.segments.where("topic = 'damaged'").select("topic_id").distinct().collect()
     assert len(rows) == 2
+
+
+def test_nothing_is_kept_of_a_verification_that_failed(
+    spark: SparkSession, tier: DamagedTier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept_frames() -> int:
+        count: int = spark._jsparkSession.sharedState().cacheManager().numCachedEntries()
+        return count
+
+    def fail(*_: object) -> None:
+        raise TimeoutError("the job failed")
+
+    before = kept_frames()
+    monkeypatch.setattr(pipeline, "_findings", fail)
+    with pytest.raises(TimeoutError):
+        verify(spark, service=tier.service, topics=["sound"])
+    assert kept_frames() == before
 
 
 def test_unknown_topic_is_refused_by_name(spark: SparkSession, tier: DamagedTier) -> None:

@@ -23,7 +23,8 @@ def available_stops(
 
     A partition that was not there before is only noted, at its first offset, and read from the next batch on. So a
     batch that is planned again, after a restart, finds the start of each of its ranges in the checkpoint, whatever
-    retention took away meanwhile. One that is gone keeps its place, lest it is read twice when it comes back.
+    retention took away meanwhile. One that is gone, or ends before its place, keeps its place, lest anything is read
+    twice when it comes back.
     """
     stops = dict(starts)
     for place, start in starts.items():
@@ -35,6 +36,17 @@ def available_stops(
             stops[place] = _stop(place, start, tier[place], loss)
     new = {place: one.earliest for place, one in tier.items() if place not in starts and not one.is_empty}
     return stops | new
+
+
+def is_behind(
+    known: PartitionNumbers,
+    tier: Mapping[TopicPartition, TieredPartition],
+    *,
+    awaited: PartitionNumbers | None = None,
+) -> bool:
+    """Whether a partition ends before what is known of it: who told of it may not have heard of the newest yet."""
+    there = {place: one.stop_offset for place, one in tier.items()}
+    return any(there.get(place, 0) < offset and offset != (awaited or {}).get(place) for place, offset in known.items())
 
 
 def admitted_stops(starts: PartitionNumbers, stops: PartitionNumbers, *, limit: int) -> dict[TopicPartition, int]:
@@ -50,6 +62,6 @@ def admitted_stops(starts: PartitionNumbers, stops: PartitionNumbers, *, limit: 
 
 def _stop(place: TopicPartition, start: int, tiered: TieredPartition, loss: DataLoss) -> int:
     if start > tiered.stop_offset:  # another leader's log, which is shorter, or the newest segments were deleted
-        loss.report(f"{partition_name(place)} ends at offset {tiered.stop_offset} now, but was read up to {start}")
-        return tiered.stop_offset
+        fact = f"{partition_name(place)} ends at offset {tiered.stop_offset} now, but was read up to {start}"
+        loss.report(f"{fact}, and nothing below is read again")
     return max(start, tiered.latest)

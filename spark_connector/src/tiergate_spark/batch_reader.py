@@ -12,6 +12,7 @@ from tiergate_spark.bounds import Bounds, bounds_of
 from tiergate_spark.input_split import InputSplit
 from tiergate_spark.options import SourceOptions
 from tiergate_spark.prompt_acknowledgement import PromptlyAcknowledged
+from tiergate_spark.running_program import running_program
 from tiergate_spark.schema import Column
 from tiergate_spark.settling import settle
 
@@ -61,5 +62,4 @@ def batch_reader(options: SourceOptions, columns: tuple[Column, ...]) -> BatchRe
 
 
 def _is_where_filters_are_pushed() -> bool:
-    main = sys.modules["__main__"]
-    return _PUSHING_MODULE in sys.modules or getattr(main.__spec__, "name", None) == _PUSHING_MODULE
+    return _PUSHING_MODULE in sys.modules or running_program() == _PUSHING_MODULE

@@ -1,10 +1,13 @@
-"""What a stream does when records that it should read are gone: fails, or says so once and goes on."""
+"""What is done when records that should be read are gone: a query fails, or says so once and goes on."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tiergate_client.errors import OffsetOutOfRange
+from tiergate_client.records.read_bounds import LOSS_IS_ACCEPTED_BY
 
 _log = logging.getLogger("tiergate_spark")
 
@@ -23,3 +26,13 @@ class DataLoss:
         if fact not in self._told:  # at every trigger it would be the same again
             self._told.add(fact)
             _log.warning("%s: %s skipped", fact, "what is lost is" if offsets is None else f"{offsets} offsets are")
+
+
+@contextmanager
+def in_words_of_spark() -> Iterator[None]:
+    """The way out of an OffsetOutOfRange has another name as an option of Spark than it has in Python."""
+    try:
+        yield
+    except OffsetOutOfRange as error:
+        message = error.message.replace(LOSS_IS_ACCEPTED_BY, "failOnDataLoss=false")
+        raise OffsetOutOfRange(message, details=error.details) from None

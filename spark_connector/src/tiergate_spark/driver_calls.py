@@ -43,8 +43,12 @@ def answered(ask: Callable[[], Answer], *, client: Tiergate, service: Service) -
         raise error from None
 
 
-def _out_of_reach(client: Tiergate, service: Service, error: Unavailable) -> Unavailable:
-    """The client does not say which plane it missed: it is the segment plane when the metadata plane answers."""
+def missing_plane(client: Tiergate, service: Service, *, option_words: str) -> tuple[str, str] | None:
+    """Which plane nobody answers for, in a sentence, and its address; None when nobody names the segment plane.
+
+    The client does not say which one it missed: it is the segment plane when the metadata plane answers. `option_words`
+    are what stands before the name of an option, where it was given.
+    """
     plane, option, address = "metadata", "target", service.target
     try:
         learned = client.server_info("metadata").segments_address
@@ -52,12 +56,18 @@ def _out_of_reach(client: Tiergate, service: Service, error: Unavailable) -> Una
         pass
     else:
         plane, option, address = "segments", "segments", service.segments or learned
-    if not address:  # nobody names the segment plane, and the error says so
+    if not address:
+        return None
+    told = f"cannot reach the {_NAMES[plane]} at {address}; start one, or name another with {option_words}{option}"
+    return told, address
+
+
+def _out_of_reach(client: Tiergate, service: Service, error: Unavailable) -> Unavailable:
+    missing = missing_plane(client, service, option_words="the option ")
+    if missing is None:  # the error says so
         return error
-    return Unavailable(
-        f"cannot reach the {_NAMES[plane]} at {address}; start one, or name another with the option {option}",
-        details={"address": address, "cause": error.message},
-    )
+    told, address = missing
+    return Unavailable(told, details={"address": address, "cause": error.message})
 
 
 def _wrong_plane(client: Tiergate, service: Service) -> InvalidField | None:

@@ -20,3 +20,5 @@ class InputSplit(InputPartition):
     columns: tuple[Column, ...]
     min_timestamp_ms: int | None = None
     """Records that are older are left out."""
+    fail_on_data_loss: bool = True
+    """Whether a segment that was deleted since the plan was made is an error."""

@@ -37,7 +37,7 @@ OPTIONS: Final = (
     ISOLATION_LEVEL,
 )
 
-# Of Spark's Kafka source, about consumers that are not there: whatever they say, the rows are the same.
+# Of Spark's Kafka source, about consumers that are not there and when a batch begins: the rows are the same.
 _WITHOUT_EFFECT: Final = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
+from tiergate_client import Access
 from tiergate_client.errors import InvalidField
 from tiergate_spark.offsets import (
     OffsetLimit,
@@ -31,12 +32,11 @@ from tiergate_spark.option_values import (
 )
 from tiergate_spark.topic_selection import TopicSelection, parse_topic_ids, parse_topics
 
-Access: TypeAlias = Literal["service", "direct", "auto"]
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 NoMatchStrategy: TypeAlias = Literal["error", "latest"]
 
 DEFAULT_SPLIT_BYTES: Final = 128 * 1024 * 1024
-_ACCESS: Final[tuple[Access, ...]] = ("service", "direct", "auto")
+_ACCESS: Final[tuple[Access, ...]] = get_args(Access)
 _ISOLATION: Final[tuple[Isolation, ...]] = ("read_uncommitted", "read_committed")
 _NO_MATCH: Final[tuple[NoMatchStrategy, ...]] = ("error", "latest")
 _MAX_INT: Final = 2**31 - 1
@@ -73,8 +73,6 @@ class SourceOptions:
     include_headers: bool
     fail_on_data_loss: bool
     isolation: Isolation
-    may_end_before_start: bool = False
-    """Then there is nothing to read; otherwise it is an error."""
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
@@ -98,7 +96,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         isolation=_choice(known, ISOLATION_LEVEL, _ISOLATION, "read_uncommitted"),
     )
     if ignored:
-        _log.warning("options of Kafka's consumers have no effect here: %s", ", ".join(sorted(ignored)))
+        _log.warning("options of Spark's Kafka source that have no effect here: %s", ", ".join(sorted(ignored)))
     return parsed
 
 

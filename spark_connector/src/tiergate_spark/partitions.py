@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 
 from tiergate_client.errors import InvalidField, TopicNotFound
 from tiergate_client.interfaces import RemoteLogMetadata
@@ -61,8 +62,10 @@ def partitions_of(metadata: RemoteLogMetadata, name: str) -> list[PartitionSumma
     try:
         return list(metadata.list_partitions(topic=name))
     except TopicNotFound as error:
+        near = get_close_matches(name, {one.partition.topic for one in metadata.list_partitions()}, n=1)
+        meant = f"did you mean {near[0]!r}? " if near else ""
         raise TopicNotFound(
-            f"the tier knows no topic {name!r}; `tiergate ls` lists what is there", details=error.details
+            f"the tier knows no topic {name!r}; {meant}`tiergate ls` lists what is there", details=error.details
         ) from None
 
 
@@ -87,7 +90,7 @@ def _one_id_per_name(
 
 def _check_chosen_ids(by_name: Mapping[str, Mapping[str, object]], topic_ids: Mapping[str, str] | str | None) -> None:
     if isinstance(topic_ids, str) and not any(topic_ids in by_id for by_id in by_name.values()):
-        raise InvalidField.of("topicId", f"no topic of this read has the id {topic_ids}")
+        raise InvalidField.of("topicId", f"no topic of this read has the id {topic_ids}; `tiergate ls` lists ids")
     if isinstance(topic_ids, Mapping):
         for name, wanted in topic_ids.items():
             if wanted not in by_name.get(name, {}):

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Final
 
 from tiergate_client import Tiergate, connect
-from tiergate_client.errors import OffsetOutOfRange
 from tiergate_client.interfaces import RemoteStorage
 from tiergate_client.record_conversions import split_to_bytes
 from tiergate_client.records.history import PartitionHistory, load_history
@@ -17,8 +16,10 @@ from tiergate_client.records.read_bounds import AskedOffsets, ReadBounds
 from tiergate_client.records.read_plan import IsolationLevel, PartitionPlan, plan_history
 from tiergate_client.values import TopicIdPartition
 from tiergate_spark.bounds import Bounds, Interval
+from tiergate_spark.data_loss import DataLoss, in_words_of_spark
 from tiergate_spark.driver_calls import answered
 from tiergate_spark.input_split import InputSplit
+from tiergate_spark.offsets import GivenOffsets, partition_name
 from tiergate_spark.options import Service, SourceOptions
 from tiergate_spark.partitions import selected_partitions
 from tiergate_spark.ranges import check_named_partitions, log_start_of, offset_range
@@ -40,14 +41,20 @@ def plan_batch(options: SourceOptions, columns: tuple[Column, ...], *, bounds: B
             places = selected_partitions(client.metadata, options)
             check_named_partitions(set(places), options)
             partitions = [partition for place, partition in places.items() if bounds.allow(place)]
-            plans = plan_partitions(client, partitions, options=options, bounds=bounds)
+            loss = DataLoss(is_error=options.fail_on_data_loss)
+            plans = plan_partitions(client, partitions, options=options, bounds=bounds, loss=loss)
             return input_splits(plans, service=located(client, service), columns=columns, options=options)
 
         return answered(ask, client=client, service=service)
 
 
 def plan_partitions(
-    client: Tiergate, partitions: Iterable[TopicIdPartition], *, options: SourceOptions, bounds: Bounds
+    client: Tiergate,
+    partitions: Iterable[TopicIdPartition],
+    *,
+    options: SourceOptions,
+    bounds: Bounds,
+    loss: DataLoss,
 ) -> list[PartitionPlan]:
     """As the options and bounds say; side by side, since each partition needs a few answers of both planes."""
 
@@ -57,19 +64,34 @@ def plan_partitions(
 
     with ThreadPoolExecutor(_AT_THE_SAME_TIME) as pool:
         reads = [one for one in pool.map(found, partitions) if not one.is_empty]
-    return plan_reads(reads, options=options)
+    plans = plan_reads(reads, options=options)
+    for read, plan in zip(reads, plans, strict=True):
+        read.report_losses(plan, loss)
+    return plans
 
 
 def plan_reads(reads: Sequence[PartitionRead], *, options: SourceOptions) -> list[PartitionPlan]:
     """Plans partitions side by side, into as many splits as are asked for at least."""
     with ThreadPoolExecutor(_AT_THE_SAME_TIME) as pool:
-        plans = list(pool.map(lambda one: one.plan(options.split_bytes), reads))
+
+        def planned(split_bytes: int, split_records: int | None) -> list[PartitionPlan]:
+            return list(pool.map(lambda one: one.plan(split_bytes, split_records), reads))
+
+        most_bytes, most_records = options.split_bytes, options.max_records_per_partition
+        plans = planned(most_bytes, most_records)
         fewest = options.min_partitions or 1
-        total_bytes = sum(split.size_bytes for plan in plans for split in plan.splits)
-        if sum(len(plan.splits) for plan in plans) < fewest and total_bytes > 0:
-            plans = list(pool.map(lambda one: one.plan(max(1, total_bytes // fewest)), reads))
+        if 0 < _split_count(plans) < fewest:
+            most_bytes = max(1, sum(split.size_bytes for plan in plans for split in plan.splits) // fewest)
+            plans = planned(most_bytes, most_records)
+        if 0 < _split_count(plans) < fewest:  # bytes are cut between batches alone, offsets anywhere
+            wanted = sum(split.stop_offset - split.start_offset for plan in plans for split in plan.splits)
+            plans = planned(most_bytes, max(1, wanted // fewest))
     _tell_skipped([(plan.partition, *hole) for plan in plans for hole in plan.holes])
     return plans
+
+
+def _split_count(plans: Sequence[PartitionPlan]) -> int:
+    return sum(len(plan.splits) for plan in plans)
 
 
 def _tell_skipped(holes: Sequence[tuple[TopicIdPartition, int, int]]) -> None:
@@ -97,12 +119,12 @@ class PartitionRead:
     def is_empty(self) -> bool:
         return self._range.is_empty
 
-    def plan(self, split_bytes: int) -> PartitionPlan:
+    def plan(self, split_bytes: int, split_records: int | None) -> PartitionPlan:
         start = None if isinstance(self._range.start, str) else self._range.start
         stop = None if isinstance(self._range.stop, str) else self._range.stop
         filtered = self._bounds.offsets
         if filtered == Interval():
-            return self._planned(start, stop, split_bytes)
+            return self._planned(start, stop, split_bytes, split_records)
         # What is outside of the tier is an error where the options ask for it, and nothing where a filter does.
         there = self._checked_bounds(start, stop)
         start = max(there.start if start is None else start, filtered.lower or 0)
@@ -110,23 +132,47 @@ class PartitionRead:
         stop = stop if filtered.stop is None else min(stop, filtered.stop)
         if start >= stop:
             return PartitionPlan(self._history.partition, start, start, ())
-        return self._planned(start, stop, split_bytes)
+        return self._planned(start, stop, split_bytes, split_records)
+
+    def report_losses(self, plan: PartitionPlan, loss: DataLoss) -> None:
+        """Reports when all that is there ends before the start, or a plan for committed data before the named end.
+
+        In the second case there is a transaction which is still open, or which was decided when a batch of a stream was
+        cut and is not any more. The latest offset, and one that a time stands for, are where decided data ends: with
+        them nothing is lost.
+        """
+        place = plan.partition.topic, plan.partition.partition
+        if isinstance(self._range.start, int) and self._range.start > self._history.stop_offset:
+            loss.report(
+                f"{partition_name(place)} ends at offset {plan.stop_offset}, before the start {self._range.start}"
+            )
+        if not isinstance(self._options.ending, GivenOffsets) or not isinstance(self._range.stop, int):
+            return
+        stop = (
+            self._range.stop if self._bounds.offsets.stop is None else min(self._range.stop, self._bounds.offsets.stop)
+        )
+        missing = sum(
+            hole_stop - max(start, plan.stop_offset) for start, hole_stop in plan.holes if hole_stop > plan.stop_offset
+        )
+        if undecided := max(0, stop - plan.stop_offset - missing):
+            fact = f"{partition_name(place)} can be read up to {plan.stop_offset} now, not up to {stop}"
+            loss.report(f"{fact}: a transaction is not decided in the tier", offsets=undecided)
 
     def _checked_bounds(self, start: int | None, stop: int | None) -> ReadBounds:
         """What is there of the offsets that the options ask for. Raises what planning them all would raise."""
         history, is_loss_an_error = self._history, self._options.fail_on_data_loss
         asked = AskedOffsets(start, stop, self._log_start)
-        try:
+        with in_words_of_spark():
             bounds = ReadBounds.of(asked, history, fail_on_data_loss=is_loss_an_error)
-        except OffsetOutOfRange as error:
-            raise _in_words_of_spark(error) from None
         if is_loss_an_error and history.holes(bounds.start, history.stop_offset):
-            self._planned(start, stop, _UNDIVIDED)  # it depends on the isolation level whether a hole matters
+            self._planned(start, stop, _UNDIVIDED, None)  # it depends on the isolation level whether a hole matters
         return bounds
 
-    def _planned(self, start: int | None, stop: int | None, split_bytes: int) -> PartitionPlan:
+    def _planned(
+        self, start: int | None, stop: int | None, split_bytes: int, split_records: int | None
+    ) -> PartitionPlan:
         times = (self._options.min_timestamp_ms, self._bounds.min_timestamp_ms)
-        try:
+        with in_words_of_spark():
             return plan_history(
                 self._history,
                 self._storage,
@@ -134,19 +180,11 @@ class PartitionRead:
                 stop_offset=stop,
                 isolation=IsolationLevel(self._options.isolation),
                 split_bytes=split_bytes,
-                max_records=self._options.max_records_per_partition,
+                max_records=split_records,
                 log_start_offset=self._log_start,
                 min_timestamp_ms=max((time for time in times if time is not None), default=None),
                 fail_on_data_loss=self._options.fail_on_data_loss,
             )
-        except OffsetOutOfRange as error:
-            raise _in_words_of_spark(error) from None
-
-
-def _in_words_of_spark(error: OffsetOutOfRange) -> OffsetOutOfRange:
-    """The way out has another name as an option of Spark than it has in Python."""
-    message = error.message.replace("fail_on_data_loss=False", "failOnDataLoss=false")
-    return OffsetOutOfRange(message, details=error.details)
 
 
 def located(client: Tiergate, service: Service) -> Service:
@@ -160,7 +198,7 @@ def input_splits(
     plans: Iterable[PartitionPlan], *, service: Service, columns: tuple[Column, ...], options: SourceOptions
 ) -> list[InputSplit]:
     return [
-        InputSplit(split_to_bytes(split), service, columns, options.min_timestamp_ms)
+        InputSplit(split_to_bytes(split), service, columns, options.min_timestamp_ms, options.fail_on_data_loss)
         for plan in plans
         for split in plan.splits
     ]

@@ -9,7 +9,9 @@ from tiergate_client.errors import InvalidField
 from tiergate_client.interfaces import RemoteStorage
 from tiergate_client.records.history import PartitionHistory
 from tiergate_client.records.time_lookup import find_offset_by_time
+from tiergate_client.records.transactions import last_stable_offset
 from tiergate_client.values import TopicIdPartition
+from tiergate_spark.data_loss import in_words_of_spark
 from tiergate_spark.offsets import (
     EARLIEST,
     LATEST,
@@ -109,8 +111,17 @@ def offset_range(
     place = partition.topic, partition.partition
 
     def offset_at(time: _Time) -> int | None:
-        found = find_offset_by_time(history, storage, time.timestamp_ms, start_offset=log_start_offset or 0)
-        return None if found is None else found.offset
+        with in_words_of_spark():
+            found = find_offset_by_time(
+                history,
+                storage,
+                time.timestamp_ms,
+                start_offset=log_start_offset or 0,
+                fail_on_data_loss=options.fail_on_data_loss,
+            )
+        if found is None or options.isolation == "read_uncommitted":
+            return None if found is None else found.offset
+        return found.offset if found.offset < last_stable_offset(history, storage) else None  # as a broker tells it
 
     start = _edge_or_number(options.starting or EarliestOffsets(), place)
     if isinstance(start, _Time):
@@ -121,8 +132,6 @@ def offset_range(
         end = offset_at(stop)
         stop = "latest" if end is None else end
     if isinstance(start, int) and isinstance(stop, int) and start > stop:
-        if options.may_end_before_start:
-            return OffsetRange(start, start)
         raise InvalidField.of(
             "startingOffsets", f"the read of {partition_name(place)} would start at {start}, behind its end at {stop}"
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-import sys
 from functools import cache
+
+from tiergate_spark.running_program import running_program
 
 
 @cache
@@ -15,8 +16,7 @@ def settle() -> None:
     that is most of the time of a short task, and 20 ms of each of the two processes that plan a query. Nothing is done
     in other processes than PySpark's own, such as a notebook.
     """
-    main = getattr(sys.modules["__main__"], "__spec__", None)
-    if main is None or not main.name.startswith("pyspark."):
+    if not running_program().startswith("pyspark."):
         return
     gc.collect()
     gc.freeze()

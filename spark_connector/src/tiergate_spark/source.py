@@ -15,6 +15,7 @@ from tiergate_spark.batch_rules import check_batch_options
 from tiergate_spark.options import parse_options
 from tiergate_spark.schema import columns_of, source_schema
 from tiergate_spark.settling import settle
+from tiergate_spark.shipping import show_to_streams
 from tiergate_spark.stream_reader import StreamReader
 from tiergate_spark.stream_rules import check_stream_options
 
@@ -61,3 +62,4 @@ def _read_only() -> NotOffered:
 def register(spark: SparkSession) -> None:
     """Makes `format("tiergate")` known to a session; not needed where the package is installed on the driver."""
     spark.dataSource.register(TiergateDataSource)
+    show_to_streams()

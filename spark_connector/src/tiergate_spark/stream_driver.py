@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tiergate_client import connect
-from tiergate_spark.admission import admitted_stops, available_stops
+from tiergate_spark.admission import admitted_stops, available_stops, is_behind
 from tiergate_spark.data_loss import DataLoss
 from tiergate_spark.driver_calls import answered
 from tiergate_spark.input_split import InputSplit
@@ -22,6 +23,9 @@ from tiergate_spark.tier_watch import TieredPartition, TierWatch
 from tiergate_spark.topic_selection import Assign, SubscribePattern
 
 Answer = TypeVar("Answer")
+
+_MOST_LAG_S: Final = 5.0
+_PAUSE_S: Final = 0.2
 
 
 class StreamDriver:
@@ -38,6 +42,7 @@ class StreamDriver:
         self._has_told_unmatched = False
         self._start: StreamStart | None = None
         self._is_before_first_batch = False
+        self._has_caught_up = False
         self._frozen: Mapping[TopicPartition, TieredPartition] | None = None
         self.last_available: PartitionNumbers | None = None
         """What could have been read when the last batch was cut."""
@@ -58,6 +63,7 @@ class StreamDriver:
 
     def stops(self, starts: PartitionNumbers, *, limit: int | None) -> PartitionNumbers:
         """Where the batch that begins at `starts` ends."""
+        self._catch_up_with(starts)
         awaited = named_offsets(self._options.starting)
         stops = available_stops(starts, self._tier(), loss=self._loss, awaited=awaited)
         self.last_available = stops
@@ -79,6 +85,7 @@ class StreamDriver:
         self._is_before_first_batch = False
         if not has_offsets(starts, stops):
             return []
+        self._catch_up_with(stops)
 
         def ask() -> list[InputSplit]:
             plans = plan_between(starts, stops, client=self._client, options=self._options, loss=self._loss)
@@ -95,6 +102,20 @@ class StreamDriver:
 
     def _tier(self) -> Mapping[TopicPartition, TieredPartition]:
         return self._look() if self._frozen is None else self._frozen
+
+    def _catch_up_with(self, known: PartitionNumbers) -> None:
+        """After a restart, the replica that answers first may be behind the one that answered last."""
+        if self._has_caught_up:
+            return
+        self._has_caught_up = True  # the client's token sees to it from now on
+        awaited = named_offsets(self._options.starting)
+        tier = self._tier()
+        deadline_s = time.monotonic() + _MOST_LAG_S
+        while is_behind(known, tier, awaited=awaited) and time.monotonic() < deadline_s:
+            time.sleep(_PAUSE_S)
+            tier = self._look()
+            if self._frozen is not None:
+                self._frozen = tier
 
     def _look(self) -> Mapping[TopicPartition, TieredPartition]:
         tier = self._answered(self._watch.look)

@@ -39,18 +39,4 @@ def plan_between(
             else:
                 fact = f"{partition_name(place)} is not in the tier any more, or not asked for"
                 loss.report(fact, offsets=stop - start)
-    plans = plan_partitions(client, partitions, options=asked, bounds=Bounds())
-    for plan in plans:
-        place = plan.partition.topic, plan.partition.partition
-        # Under read_committed the end is a decided one only as long as what decides it is there.
-        if undecided := _undecided(plan, starts[place], stops[place]):
-            fact = f"{partition_name(place)} can be read up to {plan.stop_offset} now, not up to {stops[place]}"
-            loss.report(fact, offsets=undecided)
-    return plans
-
-
-def _undecided(plan: PartitionPlan, start: int, stop: int) -> int:
-    """How many offsets behind the end of the plan are in the tier all the same; the others are among its holes."""
-    end = max(start, plan.stop_offset)
-    missing = sum(hole_stop - max(hole_start, end) for hole_start, hole_stop in plan.holes if hole_stop > end)
-    return max(0, stop - end - missing)
+    return plan_partitions(client, partitions, options=asked, bounds=Bounds(), loss=loss)

@@ -70,5 +70,5 @@ def _within(place: TopicPartition, start: int, tiered: TieredPartition, loss: Da
     if tiered.is_empty or first <= start <= stop:
         return start
     fact = f"the tier has {partition_name(place)} from offset {first} up to {stop}, not at the starting {start}"
-    loss.report(fact, offsets=first - start if start < first else None)
+    loss.report(f"{fact}: ask within", offsets=first - start if start < first else None)
     return min(max(start, first), stop)

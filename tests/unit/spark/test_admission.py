@@ -13,7 +13,7 @@ from support.segments import make_metadata
 from tiergate_client.epochs import LeaderEpochs
 from tiergate_client.errors import OffsetOutOfRange
 from tiergate_client.records.history import HistoryPiece, PartitionHistory
-from tiergate_spark.admission import admitted_stops, available_stops
+from tiergate_spark.admission import admitted_stops, available_stops, is_behind
 from tiergate_spark.data_loss import DataLoss
 from tiergate_spark.tier_watch import TieredPartition
 
@@ -82,13 +82,23 @@ def test_start_behind_what_is_stable_keeps_its_place() -> None:
 
 def test_log_that_became_shorter_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
     tier = {A: tiered(0, 50)}
-    with pytest.raises(OffsetOutOfRange, match="a-0 ends at offset 50 now, but was read up to 60; set failOnDataLoss"):
+    with pytest.raises(
+        OffsetOutOfRange, match=r"a-0 ends at offset 50 now, but was read up to 60, and .* again; set failOnDataLoss"
+    ):
         available_stops({A: 60}, tier, loss=STRICT)
     accepted = DataLoss(is_error=False)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            assert available_stops({A: 60}, tier, loss=accepted) == {A: 50}
+            assert available_stops({A: 60}, tier, loss=accepted) == {A: 60}, "nothing is read twice when it grows again"
     assert len(caplog.records) == 1
+
+
+def test_tier_that_ends_before_what_was_read_is_behind() -> None:
+    assert is_behind({A: 60, B: 5}, {A: tiered(0, 50), B: tiered(0, 9)})
+    assert not is_behind({A: 50, B: 5}, {A: tiered(0, 50), B: tiered(0, 9)})
+    assert is_behind({A: 50}, {A: tiered(0, 0)}), "nothing of it may have come yet"
+    assert is_behind({B: 5}, {})
+    assert not is_behind({B: 5}, {}, awaited={B: 5})
 
 
 def test_partition_that_is_gone_is_a_loss_and_keeps_its_place() -> None:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
 
 from support.in_process_tiergate import InProcessTiergate, in_process_tiergate
 from tiergate_client.clock import system_clock
-from tiergate_client.errors import StorageUnavailable
+from tiergate_client.errors import StorageUnavailable, Unavailable
 from tiergate_client.local_log import PartitionDirectory
 from tiergate_client.segment_data import LogSegmentData
 from tiergate_client.segment_lifecycle import copy_segment, delete_segment
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
 from tiergate_server.kafka_files.sample import write_sample
 from tiergate_spark.options import Service
-from tiergate_spark.pipelines import segment_offload
+from tiergate_spark.pipelines import outage_patience, segment_offload
+from tiergate_spark.pipelines.offload import OffloadOptions, open_directories
 from tiergate_spark.pipelines.segment_offload import SegmentTask, offload_segment
 
 _INDEX_ENTRY_BYTES = 8
@@ -31,6 +34,12 @@ def tiergate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InProc
     with in_process_tiergate(tmp_path / "objects") as running:
         monkeypatch.setattr(segment_offload, "worker_client", lambda _: running)
         yield running
+
+
+@pytest.fixture
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts fail at once, as they do after half a minute."""
+    monkeypatch.setattr(outage_patience, "PATIENCE_S", 0)
 
 
 @pytest.fixture
@@ -106,6 +115,7 @@ def test_copy_that_a_replica_finished_meanwhile_is_given_and_not_deleted(
     assert tiergate.storage.get_manifest(stored).files == segment.data.manifest(stored).files
 
 
+@pytest.mark.usefixtures("impatience")
 def test_copy_that_a_replica_stored_is_finished_for_it(
     tiergate: InProcessTiergate, directory: PartitionDirectory, replica: PartitionDirectory
 ) -> None:
@@ -122,6 +132,7 @@ def test_copy_that_a_replica_stored_is_finished_for_it(
         assert stream.read() == (directory.path / f"{0:020}.log").read_bytes()
 
 
+@pytest.mark.usefixtures("impatience")
 @pytest.mark.parametrize("broken", ["copy", "update"])
 def test_attempt_that_failed_is_continued_by_the_next(
     tiergate: InProcessTiergate, directory: PartitionDirectory, broken: str
@@ -143,6 +154,65 @@ def test_attempt_that_failed_is_continued_by_the_next(
     assert states(tiergate, directory) == {"COPY_FINISHED": 1}
 
 
+class Outage:
+    """The first call of a method fails, before it has done anything or when it has, and its answer is lost."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, method: str, *, is_done: bool) -> None:
+        self._real = getattr(owner, method)
+        self._is_done = is_done
+        self.calls = 0
+        monkeypatch.setattr(owner, method, self)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        self.calls += 1
+        if self.calls > 1:
+            return self._real(*arguments, **options)
+        if self._is_done:
+            self._real(*arguments, **options)
+        raise Unavailable("the plane at segments.test:7401 does not answer")
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+@pytest.mark.parametrize("is_begun", [False, True])
+@pytest.mark.parametrize("step", ["metadata.add_segment", "storage.copy_segment", "metadata.update_segment"])
+def test_outage_at_any_step_costs_a_retry_and_the_same_copy_goes_on(
+    tiergate: InProcessTiergate,
+    directory: PartitionDirectory,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    step: str,
+    is_begun: bool,
+    is_done: bool,
+) -> None:
+    """Spark has one attempt for a task when it runs on threads."""
+    (segment, *_) = directory.rolled_segments()
+    begun = segment.new_metadata(broker_id=1, event_timestamp_ms=1)
+    if is_begun:
+        tiergate.metadata.add_segment(begun)
+        tiergate.storage.copy_segment(begun, segment.data)
+    plane, method = step.split(".")
+    Outage(monkeypatch, getattr(tiergate, plane), method, is_done=is_done)
+    with caplog.at_level(logging.WARNING, "tiergate_spark"):
+        outcome = offload_segment(first_task(directory, *[begun] * is_begun))
+    (stored,) = tiergate.metadata.list_segments(directory.partition)
+    assert (stored.state, str(stored.segment_id)) == (SegmentState.COPY_FINISHED, outcome.segment_id)
+    assert outcome.result == ("continued" if is_begun else "copied")
+    is_announced_before = is_begun and method == "add_segment"
+    assert len(caplog.messages) == (not is_announced_before)
+    for message in caplog.messages:
+        assert message.startswith(f"orders-0 0 - {segment.end_offset}: the plane at segments.test:7401 does not answer")
+
+
+def test_segment_that_is_there_is_skipped_when_the_segment_plane_is_back(
+    tiergate: InProcessTiergate, directory: PartitionDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offload_segment(first_task(directory))
+    (stored,) = tiergate.metadata.list_segments(directory.partition)
+    outage = Outage(monkeypatch, tiergate.storage, "get_manifest", is_done=False)
+    assert offload_segment(first_task(directory, stored)).result == "skipped"
+    assert outage.calls == 2
+
+
 def test_copy_that_a_put_began_is_continued(tiergate: InProcessTiergate, directory: PartitionDirectory) -> None:
     (segment, *_) = directory.rolled_segments()
     begun = segment.new_metadata(broker_id=1, event_timestamp_ms=1)
@@ -153,6 +223,7 @@ def test_copy_that_a_put_began_is_continued(tiergate: InProcessTiergate, directo
     assert states(tiergate, directory) == {"COPY_FINISHED": 1}
 
 
+@pytest.mark.usefixtures("impatience")
 @pytest.mark.parametrize("was_finished", [True, False])
 def test_segment_whose_copy_was_deleted_is_copied_again(
     tiergate: InProcessTiergate, directory: PartitionDirectory, was_finished: bool
@@ -213,3 +284,14 @@ def test_directory_that_an_executor_does_not_see_is_named(
     outcome = offload_segment(task)
     assert outcome.failure is not None
     assert "/nowhere/orders-0" in outcome.failure
+
+
+def test_directory_of_two_names_is_offloaded_once(
+    directory: PartitionDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = tmp_path / "links" / directory.path.name
+    link.parent.mkdir()
+    link.symlink_to(directory.path)
+    monkeypatch.chdir(tmp_path)
+    names = [directory.path, link, directory.path.relative_to(tmp_path)]
+    assert [one.path for one in open_directories(names, OffloadOptions(_SERVICE))] == [directory.path.resolve()]

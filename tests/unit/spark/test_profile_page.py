@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiergate_spark.pipelines.chart_axes import DAY_MS, HOUR_MS, TimeAxis, round_ticks
+from tiergate_spark.pipelines.chart_axes import DAY_MS, TimeAxis, round_ticks
+from tiergate_spark.pipelines.hours import END_OF_CALENDAR_MS, HOUR_MS
 from tiergate_spark.pipelines.profile_page import HourProfile, Measures, TopicProfile, profile_page
 
 FIRST_MS = 1_700_002_800_000
-LAST_HOUR_MS = 253_402_297_200_000  # of the year 9999
+LAST_HOUR_MS = END_OF_CALENDAR_MS - HOUR_MS
 
 
 def measured(records: int, **codecs: int) -> Measures:
@@ -77,6 +78,10 @@ def test_records_without_an_hour_are_told() -> None:
 def test_topic_without_records_and_no_topic_at_all_have_a_page() -> None:
     assert "There is no hour to show" in profile_page([TopicProfile("empty", measured(0), ())])
     assert "Profile of the remote tier" in profile_page([])
+
+
+def test_last_hour_of_the_calendar_has_a_page() -> None:
+    assert "9999-12-31 23:59" in page_of(hour(LAST_HOUR_MS))
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -14,9 +15,11 @@ from support.segments import make_metadata
 from support.tier_in_memory import TierInMemory
 from tiergate_client.errors import CorruptBatch
 from tiergate_client.records import AbortedTransaction, Codec
+from tiergate_client.records.defects import WRONG_CHECKSUM
 from tiergate_client.records.read_split import ReadSplit, SegmentRange
 from tiergate_client.segment_files import SegmentFile
-from tiergate_spark.pipelines.profile_rows import HOUR_MS, profile_rows
+from tiergate_spark.pipelines.hours import END_OF_CALENDAR_MS, HOUR_MS
+from tiergate_spark.pipelines.profile_rows import profile_rows
 
 FIRST_MS = 1_700_002_800_000
 TRANSACTIONAL = 0x10
@@ -108,10 +111,24 @@ def test_two_halves_of_a_split_inside_a_batch_add_up_to_the_whole() -> None:
     assert pa.Table.from_batches(parts).to_pylist() == rows_of(batches).to_pylist()
 
 
-@pytest.mark.parametrize("time_ms", [-1, 2**53 + 1])
-def test_times_outside_of_the_calendar_belong_to_no_hour(time_ms: int) -> None:
+@pytest.mark.parametrize(
+    ("time_ms", "hour_ms"),
+    [
+        (-1, None),
+        (0, 0),
+        (END_OF_CALENDAR_MS - 1, END_OF_CALENDAR_MS - HOUR_MS),
+        (END_OF_CALENDAR_MS, None),
+        (2**53 + 1, None),
+    ],
+)
+def test_times_outside_of_the_calendar_belong_to_no_hour(time_ms: int, hour_ms: int | None) -> None:
     batch = MadeBatch((MadeRecord(0, value=b"v"),), base_timestamp_ms=time_ms, max_timestamp_ms=time_ms)
-    assert rows_of([batch])["hour_ms"].to_pylist() == [None]
+    assert rows_of([batch])["hour_ms"].to_pylist() == [hour_ms]
+
+
+def test_calendar_ends_where_that_of_python_does() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    assert round(last.timestamp() * 1000) == END_OF_CALENDAR_MS
 
 
 def test_markers_empty_batches_and_aborted_ones_are_left_out() -> None:
@@ -145,6 +162,7 @@ def test_damaged_batch_is_named_by_segment_and_position(number: int) -> None:
     files[SegmentFile.LOG] = bytes(changed)
     with pytest.raises(CorruptBatch) as raised:
         list(profile_rows(ReadSplit(PARTITION, (whole,)), tier.storage))
+    assert WRONG_CHECKSUM in raised.value.message
     assert raised.value.details == {"segment": str(whole.segment.segment_id), "position": str(position)}
 
 

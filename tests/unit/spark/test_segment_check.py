@@ -347,7 +347,12 @@ class LargeLog:
 
     def __init__(self) -> None:
         batches = [
-            MadeBatch((MadeRecord(0, value=bytes(300_000)),), base_offset=BASE + number, max_timestamp_ms=number)
+            MadeBatch(
+                (MadeRecord(0, value=bytes(300_000)),),
+                base_offset=BASE + number,
+                base_timestamp_ms=number,
+                max_timestamp_ms=number,
+            )
             for number in range(17)
         ]
         self.copy = copied(tuple(batches))

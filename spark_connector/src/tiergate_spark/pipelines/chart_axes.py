@@ -9,15 +9,14 @@ from math import ceil, floor, log, log10
 from typing import Final
 
 from tiergate_client.sizes import size_text
+from tiergate_spark.pipelines.hours import END_OF_CALENDAR_MS, HOUR_MS
 
-HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 
 _MOST_BUCKETS: Final = 200
 _BUCKETS_MS: Final = tuple(HOUR_MS * hours for hours in (1, 2, 3, 6, 12, 24, 2 * 24, 7 * 24, 28 * 24))
 _TICKS_MS: Final = tuple(HOUR_MS * hours for hours in (1, 2, 3, 6, 12, 24, 2 * 24, 7 * 24, 14 * 24, 28 * 24, 91 * 24))
 _YEAR_MS: Final = 365 * DAY_MS
-_END_OF_CALENDAR_MS: Final = 253_402_300_800_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class TimeAxis:
         span_ms = self.stop_ms - self.start_ms
         rest = ceil(span_ms / most / _YEAR_MS) * _YEAR_MS
         step_ms = next((one for one in _TICKS_MS if span_ms <= one * most), rest)
-        stop_ms = min(self.stop_ms, _END_OF_CALENDAR_MS)  # the last bucket may reach beyond
+        stop_ms = min(self.stop_ms, END_OF_CALENDAR_MS)  # the last bucket may reach beyond
         for time_ms in range(ceil(self.start_ms / step_ms) * step_ms, stop_ms, step_ms):
             yield time_ms, _tick_text(time_ms, step_ms)
 

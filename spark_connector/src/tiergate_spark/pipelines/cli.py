@@ -15,9 +15,9 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
+from tiergate_client import Access
 from tiergate_client.exit_codes import ExitCode
 from tiergate_client.failures import Failure
-from tiergate_spark.options import Access
 from tiergate_spark.pipelines.export_command import export
 from tiergate_spark.pipelines.failures import EXIT_CODES_HELP, describe
 from tiergate_spark.pipelines.key_values import parse_key_values

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tiergate_client import Tiergate, connect
-from tiergate_client.errors import TiergateError, Unavailable
+from tiergate_client.errors import Unavailable
 from tiergate_client.exit_codes import ExitCode
+from tiergate_spark.driver_calls import missing_plane
 from tiergate_spark.options import Service
 from tiergate_spark.pipelines.failures import PipelineFailed
 
@@ -25,17 +26,7 @@ def connected(service: Service) -> Iterator[Tiergate]:
         except Unavailable as error:
             if error.reason:  # the server itself said so, hence it was reached
                 raise
-            told = _out_of_reach(tiergate, service)
-            if not told:  # nobody names the segment plane, and the error says so
+            missing = missing_plane(tiergate, service, option_words="--")
+            if missing is None:  # the error says so
                 raise
-            raise PipelineFailed(told, exit_code=ExitCode.OUT_OF_REACH) from error
-
-
-def _out_of_reach(tiergate: Tiergate, service: Service) -> str:
-    """The client does not say which plane it missed: it is the segment plane when the metadata plane answers."""
-    try:
-        info = tiergate.server_info()
-    except TiergateError:
-        return f"cannot reach the metadata plane at {service.target}; start one, or name another with --target"
-    address = service.segments or info.segments_address
-    return f"cannot reach the segment plane at {address}; start one, or name another with --segments" if address else ""
+            raise PipelineFailed(missing[0], exit_code=ExitCode.OUT_OF_REACH) from error

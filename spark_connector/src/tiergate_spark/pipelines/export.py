@@ -8,14 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from tiergate_client.clock import system_clock
 from tiergate_client.exit_codes import ExitCode
-from tiergate_client.sizes import size_text
 from tiergate_spark.offsets import offsets_json
 from tiergate_spark.options import DEFAULT_SPLIT_BYTES, Isolation, Service
 from tiergate_spark.pipelines.export_layout import (
@@ -28,10 +27,11 @@ from tiergate_spark.pipelines.export_layout import (
 from tiergate_spark.pipelines.export_plan import ExportedTopic, exported_topic, plan_export
 from tiergate_spark.pipelines.export_ranges import Wave, divided
 from tiergate_spark.pipelines.export_settings import ExportSettings
+from tiergate_spark.pipelines.export_source import WaveSource
+from tiergate_spark.pipelines.export_summary import ExportSummary
 from tiergate_spark.pipelines.failures import PipelineFailed
 from tiergate_spark.pipelines.hadoop_files import HadoopFiles
 from tiergate_spark.pipelines.progress import Progress, followed_jobs, silent
-from tiergate_spark.source import register
 
 _WAVE_BYTES: Final = 4 * 1024**3
 _TASKS_PER_CORE: Final = 4
@@ -57,7 +57,7 @@ class ExportOptions:
     topic_id: str | None = None
     from_offset: int | None = None
     from_time_ms: int | None = None
-    """Where a partition begins of which nothing is exported yet; later runs go on where the last one ended."""
+    """Where the export of a partition begins, in all runs."""
     to_offset: int | None = None
     to_time_ms: int | None = None
     isolation: Isolation = "read_uncommitted"
@@ -74,38 +74,6 @@ class ExportOptions:
         return min(DEFAULT_SPLIT_BYTES, self.wave_bytes or DEFAULT_SPLIT_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class ExportSummary:
-    """What this run added."""
-
-    path: str
-    records: int
-    ranges: int
-    read_bytes: int
-    stop_offsets: Mapping[int, int]
-    """Where the next run goes on, by partition."""
-    seconds: float
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "path": self.path,
-            "records": self.records,
-            "ranges": self.ranges,
-            "read_bytes": self.read_bytes,
-            "stop_offsets": {str(partition): stop for partition, stop in sorted(self.stop_offsets.items())},
-            "seconds": round(self.seconds, 3),
-        }
-
-    def text(self) -> str:
-        if not self.ranges:
-            return f"nothing new since the last export to {self.path}"
-        partitions = f"{len(self.stop_offsets)} partition{'' if len(self.stop_offsets) == 1 else 's'}"
-        return (
-            f"{self.records} records of {partitions} exported to {self.path} "
-            f"({size_text(self.read_bytes)} read in {self.seconds:.1f} s)"
-        )
-
-
 def export(
     spark: SparkSession, topic: str, path: str, *, options: ExportOptions, progress: Progress = silent
 ) -> ExportSummary:
@@ -115,26 +83,32 @@ def export(
     files = HadoopFiles(spark)
     path = files.qualified(path)
     by_rename = files.can_rename(path) if options.commit_by == "auto" else options.commit_by == "rename"
-    directory = ExportDirectory(files, path, commit_by="rename" if by_rename else "marker", now_ms=system_clock())
+    directory = ExportDirectory(files, path, commit_by="rename" if by_rename else "marker", clock=system_clock)
     with exported_topic(topic, options) as exported:
         directory.claim(_settings(exported, options))
-        stops = dict(directory.committed_stops())
-        plans = plan_export(exported, options, stops)
+        covered = directory.committed()
+        planned = plan_export(exported, options, covered)
+    for partition, missing in planned.skipped.items():
+        directory.skip(partition, missing)
     cores = spark.sparkContext.defaultParallelism
     wave_bytes = options.wave_bytes or max(_WAVE_BYTES, _TASKS_PER_CORE * cores * options.split_bytes)
-    waves = divided(plans, wave_bytes=wave_bytes)
+    waves = divided(planned.plans, wave_bytes=wave_bytes)
     writer = _WaveWriter(spark, exported, directory, options)
     records = 0
     with followed_jobs(spark, progress, doing="exporting", total=sum(wave.split_count for wave in waves), unit="parts"):
         for wave in waves:
             records += writer.write(wave)
-            stops.update((one.partition, one.stop_offset) for one in wave.ranges)
+    ranges = [one for wave in waves for one in wave.ranges]
+    stops = {partition: known.stop_offset for partition, known in covered.items()}
+    filled = tuple(one for one in ranges if one.stop_offset <= stops.get(one.partition, 0))
+    stops |= {one.partition: one.stop_offset for one in set(ranges) - set(filled)}
     return ExportSummary(
         path=path,
         records=records,
-        ranges=sum(len(wave.ranges) for wave in waves),
+        ranges=len(ranges),
         read_bytes=sum(wave.size_bytes for wave in waves),
         stop_offsets=stops,
+        filled=filled,
         seconds=time.monotonic() - began,
     )
 
@@ -148,7 +122,7 @@ class _WaveWriter:
         self._spark = spark.newSession()
         # A task reads one range of one partition: keeping a file open for each date beats sorting all its records.
         self._spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", "64")
-        register(self._spark)
+        self._spark.dataSource.register(WaveSource)
         self._topic = topic
         self._directory = directory
         self._options = options
@@ -160,16 +134,14 @@ class _WaveWriter:
         staging = self._directory.new_staging()
         writer = frame.write.format(self._options.format).mode("append").options(**self._options.write_options)
         writer.partitionBy(*_ALWAYS, *self._options.partition_by).save(staging)
-        for one in wave.ranges:
-            self._directory.commit(one, staging=staging)
-        self._directory.discard(staging)
+        self._directory.commit(wave.ranges, staging=staging)
         return int(counted.get["records"])
 
     def _read(self, wave: Wave) -> DataFrame:
         starts = {(self._topic.name, one.partition): one.start_offset for one in wave.ranges}
         stops = {(self._topic.name, one.partition): one.stop_offset for one in wave.ranges}
         options = self._topic.source_options(self._options, partitions=[one.partition for one in wave.ranges])
-        reader = self._spark.read.format("tiergate").options(**options)
+        reader = self._spark.read.format(WaveSource.name()).options(**options)
         frame = reader.options(startingOffsets=offsets_json(starts), endingOffsets=offsets_json(stops)).load()
         names = [F.lit(part) for one in wave.ranges for part in (one.partition, start_name(one.start_offset))]
         frame = frame.withColumn(START_OFFSET, F.element_at(F.create_map(*names), F.col(PARTITION)))
@@ -182,7 +154,7 @@ def read_export(spark: SparkSession, path: str, *, format: str = "parquet") -> D
     """What is committed of an export, also while a run by markers is under way, as in object stores."""
     files = HadoopFiles(spark)
     path = files.qualified(path)
-    directory = ExportDirectory(files, path, commit_by="marker", now_ms=system_clock())
+    directory = ExportDirectory(files, path, commit_by="marker", clock=system_clock)
     found = directory.committed_directories()
     if not found:
         raise PipelineFailed(f"nothing is exported to {path} yet", exit_code=ExitCode.NOT_FOUND)
@@ -212,7 +184,8 @@ def check_options(options: ExportOptions) -> None:
             )
     if options.format.lower() in _NO_FILE_FORMATS:
         raise PipelineFailed(
-            f"{options.format} is no format of plain files; write it with readStream and a checkpoint instead",
+            f"{options.format} is no format of plain files, and an export keeps each record once by its files; export "
+            "Parquet and write it on from there, or read the topic with readStream, which has checkpoints for that",
             exit_code=ExitCode.USAGE,
         )
     if options.include_headers and options.format.lower() == "csv":

@@ -53,9 +53,9 @@ def export(
 ) -> None:
     """Write a topic as files, each record once over all runs.
 
-    PATH/partition=N/start_offset=M holds a range of offsets of a partition. A run goes on where the last one ended,
-    also when that was killed; there should be one at a time. Read PATH with any reader that passes over names beginning
-    with an underscore.
+    PATH/partition=N/start_offset=M holds a range of offsets of a partition. A run exports what is not exported yet, be
+    it before or behind the end of the last one, also when that was killed; there should be one at a time. Read PATH
+    with any reader that passes over names beginning with an underscore.
     """
     if from_offset is not None and from_time is not None:
         raise typer.BadParameter("give one of them", param_hint="--from-offset and --from-time")

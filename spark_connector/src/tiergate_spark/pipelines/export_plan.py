@@ -1,19 +1,26 @@
-"""What an export has to read of the tier: which topic is meant, and which offsets are new."""
+"""What an export has to read of the tier: which topic is meant, and which offsets are new.
+
+How gaps in what is exported are found is told in `export_gaps.py`.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tiergate_client import Tiergate, TopicId
 from tiergate_client.exit_codes import ExitCode
+from tiergate_client.interfaces import RemoteStorage
+from tiergate_client.records.history import PartitionHistory, load_history
 from tiergate_client.records.read_plan import PartitionPlan
 from tiergate_client.values import TopicIdPartition
 from tiergate_spark.bounds import Bounds
 from tiergate_spark.offsets import (
+    EarliestOffsets,
     GivenOffsets,
     LatestOffsets,
     OffsetLimit,
@@ -25,12 +32,16 @@ from tiergate_spark.option_names import ISOLATION_LEVEL
 from tiergate_spark.options import SourceOptions, parse_options
 from tiergate_spark.partitions import selected_partitions
 from tiergate_spark.pipelines.connection import connected
+from tiergate_spark.pipelines.export_coverage import Coverage, Run, without
+from tiergate_spark.pipelines.export_gaps import runs_to_export
 from tiergate_spark.pipelines.failures import PipelineFailed
-from tiergate_spark.planning import located, plan_partitions
+from tiergate_spark.planning import PartitionRead, located, plan_reads
 
 if TYPE_CHECKING:
     from tiergate_spark.options import Service
     from tiergate_spark.pipelines.export import ExportOptions
+
+_AT_THE_SAME_TIME: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +88,68 @@ def exported_topic(topic: str, options: ExportOptions) -> Iterator[ExportedTopic
         yield ExportedTopic(topic, topic_id, located(tiergate, options.service), tiergate, partitions)
 
 
-def plan_export(topic: ExportedTopic, options: ExportOptions, stops: Mapping[int, int]) -> list[PartitionPlan]:
-    """The offsets behind `stops`, which are those that earlier runs have exported by partition."""
-    tiered = _tiered(topic)
+@dataclass(frozen=True, slots=True)
+class ExportPlan:
+    """What a run is to export."""
+
+    plans: list[PartitionPlan]
+    """Of a partition in ascending order, with offsets between them that are exported already or missing."""
+    skipped: Mapping[int, list[Run]]
+    """What the tier lacks by partition, where the user accepts that."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """What is to be read of a partition, ascending."""
+
+    history: PartitionHistory
+    reads: list[PartitionRead]
+
+
+def plan_export(topic: ExportedTopic, options: ExportOptions, covered: Mapping[int, Coverage]) -> ExportPlan:
+    """What of the wanted offsets is not `covered`, as far as the tier has it: gaps, and what is behind them all.
+
+    Segments need not be finished in their order, so that offsets may come before those that were exported. Raises
+    OffsetOutOfRange for missing ones, unless that is accepted now, or was by an earlier run.
+    """
     parsed = parse_options(topic.source_options(options, partitions=[number for _, number in topic.partitions]))
     parsed = replace(parsed, starting_without_match="latest", ending=_ending(topic, options))
-    begun = {place: stops[place[1]] for place in tiered if place[1] in stops}
-    fresh = [place for place in tiered if place[1] not in stops]
+
+    def found(place: TopicPartition) -> _Reads:
+        metadata, storage = topic.tiergate.metadata, topic.tiergate.storage
+        history = load_history(metadata, storage, topic.partitions[place])
+        wanted = replace(parsed, starting=_starting(place, options))
+        known = covered.get(place[1])
+        asked = [wanted] if known is None else _asked(place, history, storage, known, wanted)
+        reads = [PartitionRead(history, storage, one, Bounds()) for one in asked]
+        return _Reads(history, [one for one in reads if not one.is_empty])
+
+    with ThreadPoolExecutor(_AT_THE_SAME_TIME) as pool:
+        partitions = list(pool.map(found, _tiered(topic)))
+    plans = plan_reads([read for one in partitions for read in one.reads], options=parsed)
+    histories = [] if options.fail_on_data_loss else [one.history for one in partitions]
+    skipped = {one.partition.partition: one.holes(0, one.stop_offset) for one in histories}
+    return ExportPlan([run for plan in plans for run in around_holes(plan)], skipped)
+
+
+def _asked(
+    place: TopicPartition, history: PartitionHistory, storage: RemoteStorage, known: Coverage, wanted: SourceOptions
+) -> list[SourceOptions]:
+    """Options for each run that fills a gap, or is behind all that is exported."""
     return [
-        *_planned(topic, list(begun), replace(parsed, starting=GivenOffsets(begun), may_end_before_start=True)),
-        *_planned(topic, fresh, replace(parsed, starting=_starting(fresh, options))),
+        replace(wanted, starting=GivenOffsets({place: start}), ending=GivenOffsets({place: stop}))
+        for start, stop in runs_to_export(history, storage, known, options=wanted)
     ]
 
 
-def _planned(topic: ExportedTopic, places: Sequence[TopicPartition], options: SourceOptions) -> list[PartitionPlan]:
-    partitions = [topic.partitions[place] for place in places]
-    return plan_partitions(topic.tiergate, partitions, options=options, bounds=Bounds())
+def around_holes(plan: PartitionPlan) -> list[PartitionPlan]:
+    """A plan for each run of offsets that the tier has; a split is of one of them."""
+    return [
+        PartitionPlan(
+            plan.partition, start, stop, tuple(split for split in plan.splits if start <= split.start_offset < stop)
+        )
+        for start, stop in without((plan.start_offset, plan.stop_offset), plan.holes)
+    ]
 
 
 def _tiered(topic: ExportedTopic) -> list[TopicPartition]:
@@ -102,10 +159,10 @@ def _tiered(topic: ExportedTopic) -> list[TopicPartition]:
     return [place for place, partition in topic.partitions.items() if partition in known]
 
 
-def _starting(fresh: Sequence[TopicPartition], options: ExportOptions) -> OffsetLimit | None:
+def _starting(place: TopicPartition, options: ExportOptions) -> OffsetLimit:
     if options.from_time_ms is not None:
         return TimeForAll(options.from_time_ms)
-    return None if options.from_offset is None else GivenOffsets(dict.fromkeys(fresh, options.from_offset))
+    return EarliestOffsets() if options.from_offset is None else GivenOffsets({place: options.from_offset})
 
 
 def _ending(topic: ExportedTopic, options: ExportOptions) -> OffsetLimit:

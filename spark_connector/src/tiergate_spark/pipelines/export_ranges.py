@@ -22,12 +22,18 @@ class Wave:
 def divided(plans: Iterable[PartitionPlan], *, wave_bytes: int) -> list[Wave]:
     """Waves of at least `wave_bytes`, but for the last. Partitions take turns, so that all of them have work longest.
 
-    The ranges of a partition follow one another from the plan's start to its stop, wave by wave.
+    The ranges of a plan follow one another from its start to its stop, wave by wave. Where a partition has several
+    plans, with offsets between them that are not to be read, the next one begins in a later wave, even if that makes
+    waves smaller: one job reads one range of a partition.
     """
-    waiting = deque(_PartitionSplits(plan) for plan in plans if plan.start_offset < plan.stop_offset)
+    following: dict[int, deque[PartitionPlan]] = {}
+    for plan in plans:
+        if plan.start_offset < plan.stop_offset:
+            following.setdefault(plan.partition.partition, deque()).append(plan)
+    waiting = deque(_PlanSplits(behind.popleft()) for behind in following.values())
     waves = []
     while waiting:
-        touched: dict[int, _PartitionSplits] = {}
+        touched: dict[int, _PlanSplits] = {}
         size_bytes = split_count = 0
         while waiting and (size_bytes < wave_bytes or not touched):
             one = waiting.popleft()
@@ -37,11 +43,13 @@ def divided(plans: Iterable[PartitionPlan], *, wave_bytes: int) -> list[Wave]:
             if not one.is_done:
                 waiting.append(one)
         waves.append(Wave(tuple(one.range() for one in touched.values()), size_bytes, split_count))
+        done = [one.partition for one in touched.values() if one.is_done and following[one.partition]]
+        waiting.extend(_PlanSplits(following[partition].popleft()) for partition in done)
     return waves
 
 
-class _PartitionSplits:
-    """How far the splits of a partition are handed out."""
+class _PlanSplits:
+    """How far the splits of a plan are handed out."""
 
     def __init__(self, plan: PartitionPlan) -> None:
         self.partition = plan.partition.partition

@@ -8,7 +8,10 @@ from pyspark.sql import SparkSession
 
 # Renames a directory in one step that everybody sees; object stores copy and delete instead.
 _RENAMING_SCHEMES: Final = frozenset(("file", "hdfs", "viewfs", "ofs", "o3fs", "maprfs"))
-_FILE_EXISTS: Final = "org.apache.hadoop.fs.FileAlreadyExistsException"
+_ERRORS: Final = {
+    "org.apache.hadoop.fs.FileAlreadyExistsException": FileExistsError,
+    "java.io.FileNotFoundException": FileNotFoundError,
+}
 
 
 class HadoopFiles:
@@ -30,12 +33,16 @@ class HadoopFiles:
     def exists(self, path: str) -> bool:
         return bool(self._system(path).exists(self._path(path)))
 
+    def is_directory(self, path: str) -> bool:
+        return self.exists(path) and bool(self._system(path).getFileStatus(self._path(path)).isDirectory())
+
     def children(self, path: str) -> list[str]:
         """The names of what is in a directory, sorted; none when it does not exist."""
         system, there = self._system(path), self._path(path)
         if not system.exists(there):
             return []
-        return sorted(str(one.getPath().getName()) for one in system.listStatus(there))
+        paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(system.listStatus(there))
+        return sorted(path.rpartition("/")[2] for path in self._texts(paths))
 
     def read(self, path: str) -> bytes | None:
         """A small file; None when it does not exist."""
@@ -64,7 +71,7 @@ class HadoopFiles:
         self._system(path).delete(self._path(path), True)
 
     def rename(self, source: str, target: str) -> None:
-        """In one step; raises FileExistsError when the target is there already. Its parent must exist."""
+        """In one step; raises FileExistsError and FileNotFoundError. The target's parent must exist."""
         fs = self._jvm.org.apache.hadoop.fs
         context = fs.FileContext.getFileContext(self._path(target).toUri(), self._conf)
         no_options = self._gateway.new_array(getattr(fs, "Options$Rename"), 0)
@@ -72,9 +79,17 @@ class HadoopFiles:
             context.rename(self._path(source), self._path(target), no_options)
         except Exception as error:
             java = getattr(error, "java_exception", None)
-            if java is not None and str(java.getClass().getName()) == _FILE_EXISTS:
-                raise FileExistsError(target) from error
+            known = None if java is None else _ERRORS.get(str(java.getClass().getName()))
+            if known is not None:
+                raise known(f"{source} to {target}") from error
             raise
+
+    def _texts(self, array: Any) -> list[str]:
+        """By a few calls of the JVM, not by some for each: an export may have thousands of ranges."""
+        objects = self._gateway.new_array(self._jvm.java.lang.Object, len(array))  # py4j takes no other for Object[]
+        self._jvm.java.lang.System.arraycopy(array, 0, objects, 0, len(array))
+        text = str(self._jvm.org.apache.commons.lang3.StringUtils.join(objects, "\n"))
+        return text.split("\n") if text else []
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(path)

@@ -24,6 +24,7 @@ from tiergate_client.values import RemoteLogSegmentMetadata
 from tiergate_spark.options import Service
 from tiergate_spark.pipelines.connection import connected
 from tiergate_spark.pipelines.failures import PipelineFailed
+from tiergate_spark.pipelines.outage_patience import ridden_out
 from tiergate_spark.pipelines.progress import Progress, followed_jobs, silent
 from tiergate_spark.pipelines.segment_offload import Result, SegmentOutcome, SegmentTask, offload_segment
 
@@ -67,7 +68,8 @@ class OffloadSummary:
     def text(self) -> str:
         copied = self.with_result("copied", "continued")
         size_bytes = sum(one.size_bytes for one in copied)
-        parts = [f"{len(copied)} segments copied ({size_text(size_bytes)} in {self.seconds:.1f} s)"]
+        noun = "segment" if len(copied) == 1 else "segments"
+        parts = [f"{len(copied)} {noun} copied ({size_text(size_bytes)} in {self.seconds:.1f} s)"]
         for count, what in (
             (len(self.with_result("continued")), "of them continued from an earlier run"),
             (len(self.with_result("skipped")), "skipped, since they are there"),
@@ -89,8 +91,7 @@ def offload(
     began = time.monotonic()
     opened = open_directories(directories, options)
     with connected(options.service) as tier:
-        _refuse_other_names(tier, opened)
-        tasks = [task for directory in opened for task in _tasks(tier, directory, options)]
+        tasks = ridden_out(lambda: _planned(tier, opened, options), subject="the plan of the offload")
     outcomes: list[SegmentOutcome] = []
     if tasks:
         with followed_jobs(spark, progress, doing="copying", total=len(tasks), unit="segments"):
@@ -99,13 +100,16 @@ def offload(
 
 
 def open_directories(directories: Sequence[Path], options: OffloadOptions) -> list[PartitionDirectory]:
-    """Each once. Raises UnreadablePartitionDirectory."""
+    """Each once, by whatever names it is given. Raises UnreadablePartitionDirectory."""
     return [
-        PartitionDirectory.open(
-            path.resolve(), topic_id=options.topic_id, topic=options.topic, partition=options.partition
-        )
-        for path in dict.fromkeys(directories)
+        PartitionDirectory.open(path, topic_id=options.topic_id, topic=options.topic, partition=options.partition)
+        for path in dict.fromkeys(path.resolve() for path in directories)
     ]
+
+
+def _planned(tier: Tier, directories: Sequence[PartitionDirectory], options: OffloadOptions) -> list[SegmentTask]:
+    _refuse_other_names(tier, directories)
+    return [task for directory in directories for task in _tasks(tier, directory, options)]
 
 
 def _refuse_other_names(tier: Tier, directories: Iterable[PartitionDirectory]) -> None:

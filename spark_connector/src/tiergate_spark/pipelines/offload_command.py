@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -13,6 +13,8 @@ from tiergate_spark.pipelines.offload import OffloadOptions, open_directories
 from tiergate_spark.pipelines.offload import offload as run_offload
 from tiergate_spark.pipelines.progress import progress_line
 from tiergate_spark.pipelines.session import Output, OutputFormat, print_summary, running_spark, session_of, warn
+
+_MOST_NAMED: Final = 5
 
 
 def offload(
@@ -59,4 +61,8 @@ def offload(
     print_summary(output, document=summary.document(), text=summary.text())
     failed = summary.with_result("failed")
     if failed:
-        raise PipelineFailed(f"{len(failed)} of {len(summary.segments)} segments were not copied: {failed[0].failure}")
+        named = [str(one.failure) for one in failed[:_MOST_NAMED]]
+        more = [f"and {len(failed) - _MOST_NAMED} more, which -o json lists"] if len(failed) > _MOST_NAMED else []
+        raise PipelineFailed(
+            f"{len(failed)} of {len(summary.segments)} segments were not copied: {'; '.join(named + more)}"
+        )

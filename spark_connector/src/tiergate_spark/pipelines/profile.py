@@ -17,6 +17,7 @@ from tiergate_client.records.batch_format import Codec
 from tiergate_spark.bounds import Bounds
 from tiergate_spark.options import Service, parse_options
 from tiergate_spark.pipelines.connection import connected
+from tiergate_spark.pipelines.kept_frame import kept_frame
 from tiergate_spark.pipelines.profile_rows import ROWS_SCHEMA, profile_rows
 from tiergate_spark.pipelines.progress import Progress, followed_jobs, silent
 from tiergate_spark.planning import plan_batch
@@ -66,8 +67,10 @@ def profile(
         splits = plan_batch(parse_options(given), (), bounds=Bounds())
     tasks = [(split.split, split.min_timestamp_ms) for split in splits]
     reached = splits[0].service if splits else service
-    measured = _measured(_rows(spark, tasks, reached)).persist()
-    with followed_jobs(spark, progress, doing="profiling", total=len(tasks), unit="splits"):
+    with (
+        kept_frame(_measured(_rows(spark, tasks, reached))) as measured,
+        followed_jobs(spark, progress, doing="profiling", total=len(tasks), unit="splits"),
+    ):
         measured.count()
     return Profile(_hours(measured), _topics(measured), measured)
 

@@ -109,10 +109,11 @@ def _text(found: list[TopicProfile], html: Path | None) -> str:
     lines = []
     for one in found:
         measures = one.measures
-        codecs = ", ".join(sorted(measures.codec_bytes, key=lambda name: -measures.codec_bytes[name]))
+        codecs = sorted(measures.codec_bytes, key=lambda name: -measures.codec_bytes[name])
+        named = ", ".join("no codec" if name == "none" else name for name in codecs)
         lines.append(
             f"{one.topic}: {count_text(measures.records)} records in {len(one.hours)} hours, "
-            f"{size_text(measures.stored_bytes)} stored ({codecs}), {size_text(measures.plain_bytes)} uncompressed, "
+            f"{size_text(measures.stored_bytes)} stored ({named}), {size_text(measures.plain_bytes)} uncompressed, "
             f"ratio {ratio_text(measures.compression_ratio)}, {count_text(measures.distinct_keys)} distinct keys"
         )
     lines += [] if found else ["there are no records"]

@@ -10,7 +10,6 @@ from typing import Final
 from tiergate_client.sizes import size_text
 from tiergate_spark.pipelines.chart_axes import (
     COUNT,
-    HOUR_MS,
     RATIO,
     SHARE,
     SIZE,
@@ -21,6 +20,7 @@ from tiergate_spark.pipelines.chart_axes import (
     share_text,
 )
 from tiergate_spark.pipelines.charts import Series, bar_chart, line_chart
+from tiergate_spark.pipelines.hours import END_OF_CALENDAR_MS, HOUR_MS
 from tiergate_spark.pipelines.page_style import STYLE
 
 _CODEC_STYLES: Final = {"none": "grey", "gzip": "purple", "snappy": "green", "lz4": "blue", "zstd": "orange"}
@@ -95,7 +95,7 @@ def _overview(topics: Sequence[TopicProfile]) -> str:
         one = topic.measures
         cells = (
             moment_text(min(times)) if times else "-",
-            moment_text(max(times) + HOUR_MS) if times else "-",
+            moment_text(min(max(times) + HOUR_MS, END_OF_CALENDAR_MS - 1)) if times else "-",
             count_text(one.records),
             size_text(one.stored_bytes),
             size_text(one.plain_bytes),

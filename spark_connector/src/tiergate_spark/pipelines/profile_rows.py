@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 from tiergate_client.interfaces import RemoteStorage
 from tiergate_client.records.batch_chunks import batch_chunks
 from tiergate_client.records.batch_format import Codec
-from tiergate_client.records.defects import BatchDefect, FoundDefect
+from tiergate_client.records.defects import WRONG_CHECKSUM, BatchDefect, FoundDefect
 from tiergate_client.records.read_committed import ReadCommitted
 from tiergate_client.records.read_split import ReadSplit, SegmentRange
 from tiergate_client.records.record_decoder import RecordDecoder
+from tiergate_spark.pipelines.hours import END_OF_CALENDAR_MS, HOUR_MS
 from tiergate_spark.pipelines.plain_batches import PlainBatches, plain_batches
 
 ROWS_SCHEMA: Final = (
@@ -27,7 +28,6 @@ ROWS_SCHEMA: Final = (
     "batches DOUBLE"
 )
 """The same as `_ARROW_SCHEMA`, in Spark's words. Null keys and values have no key and no size."""
-HOUR_MS: Final = 3_600_000
 
 _ARROW_SCHEMA: Final = pa.schema(
     [
@@ -43,8 +43,6 @@ _ARROW_SCHEMA: Final = pa.schema(
 )
 _COLUMNS: Final = ("offset", "timestamp", "key", "value")
 _CODEC_NAMES: Final = pa.array([codec.name.lower() for codec in Codec])
-# Producers may write any time. Those outside of the calendar, as Python and Spark have it, belong to no hour.
-_LAST_HOUR_MS: Final = 253_402_297_200_000
 
 
 def profile_rows(split: ReadSplit, storage: RemoteStorage, *, min_timestamp_ms: int | None = None) -> Iterator[Any]:
@@ -73,7 +71,7 @@ def _plain(wanted: SegmentRange, storage: RemoteStorage, committed: ReadCommitte
     for scanned in batch_chunks(wanted, storage):
         wrong = scanned.first_wrong_checksum()
         if wrong is not None:
-            raise FoundDefect(BatchDefect(scanned.position(wrong), "its checksum does not match its bytes"))
+            raise FoundDefect(BatchDefect(scanned.position(wrong), WRONG_CHECKSUM))
         yield from plain_batches(scanned, kept=committed.kept(scanned))
         if scanned.defect is not None:
             raise FoundDefect(scanned.defect)
@@ -89,7 +87,7 @@ def _rows(records: Any, plain: PlainBatches, topic: str) -> Any:
     return pa.RecordBatch.from_arrays(
         [
             pa.repeat(pa.scalar(topic), len(offsets)),
-            pa.array(hours, mask=(times < 0) | (hours > _LAST_HOUR_MS)),
+            pa.array(hours, mask=(times < 0) | (times >= END_OF_CALENDAR_MS)),
             _CODEC_NAMES.take(pa.array(plain.codecs[numbers])),
             records["key"],
             pc.binary_length(records["value"]),

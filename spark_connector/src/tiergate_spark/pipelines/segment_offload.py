@@ -19,6 +19,7 @@ from tiergate_client.segment_lifecycle import Tier, delete_segment, find_begun_c
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
 from tiergate_spark.options import Service
 from tiergate_spark.pipelines.copy_ids import copy_ids
+from tiergate_spark.pipelines.outage_patience import ridden_out
 from tiergate_spark.worker_client import worker_client
 
 Result = Literal["copied", "continued", "skipped", "failed"]
@@ -54,7 +55,10 @@ class SegmentOutcome:
 
 
 def offload_segment(task: SegmentTask) -> SegmentOutcome:
-    """Raises the errors of the tier, for Spark to try again. Files that are not as they should be are an outcome."""
+    """Waits for a tier that is away; raises its errors, for Spark to try again.
+
+    Files that are not as they should be are an outcome.
+    """
     ((base_offset, end_offset),) = task.directory.rolled_bounds
     place = task.directory.partition
     outcome = SegmentOutcome(place.topic, place.partition, base_offset, end_offset, 0, "failed")
@@ -67,6 +71,12 @@ def offload_segment(task: SegmentTask) -> SegmentOutcome:
             outcome, failure=f"{error.filename} is not there for an executor; use a file system that all of them share"
         )
     outcome = replace(outcome, size_bytes=segment.size_bytes)
+    subject = f"{place.topic}-{place.partition} {base_offset} - {end_offset}"
+    return ridden_out(lambda: _tiered(task, segment, outcome), subject=subject)
+
+
+def _tiered(task: SegmentTask, segment: LocalSegment, outcome: SegmentOutcome) -> SegmentOutcome:
+    """The same copy goes on when it is run again: its id follows from its content, or `known` has it."""
     tier = worker_client(task.service)
     present = find_finished_copies(tier, segment, _in_state(task.known, SegmentState.COPY_FINISHED))
     if present.same is not None:

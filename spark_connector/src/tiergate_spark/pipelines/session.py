@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tiergate_spark.options import Access, Service
+from tiergate_client import Access
+from tiergate_spark.options import Service
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,20 +12,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from tiergate.v1 import types_pb2
 from tiergate_client import Tiergate
-from tiergate_client.conversions import metadata_from_proto, metadata_to_proto
-from tiergate_client.errors import SegmentNotFound
-from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState, TopicIdPartition
+from tiergate_client.conversions import metadata_to_proto
+from tiergate_client.values import RemoteLogSegmentMetadata, TopicIdPartition
 from tiergate_spark.options import Service
 from tiergate_spark.partitions import partitions_of
-from tiergate_spark.pipelines.checks.finding import Finding, Severity
+from tiergate_spark.pipelines.checks.finding import Severity
 from tiergate_spark.pipelines.checks.partition_check import PartitionReport, check_partition
-from tiergate_spark.pipelines.checks.segment_check import check_segment
 from tiergate_spark.pipelines.connection import connected
+from tiergate_spark.pipelines.kept_frame import kept_frame
+from tiergate_spark.pipelines.outage_patience import ridden_out
 from tiergate_spark.pipelines.progress import Progress, followed_jobs, silent
+from tiergate_spark.pipelines.verify_rows import (
+    FINDINGS_SCHEMA,
+    SEGMENTS_SCHEMA,
+    finding_row,
+    partition_names,
+    segment_row,
+)
 from tiergate_spark.planning import located
-from tiergate_spark.worker_client import worker_client
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,13 +39,6 @@ _AT_THE_SAME_TIME: Final = 8
 _TASK_BYTES: Final = 64 * 1024 * 1024
 _TASKS_PER_CORE: Final = 4
 
-_FINDING_FIELDS: Final = "file STRING, position BIGINT, offset BIGINT, kind STRING, severity STRING, message STRING"
-FINDINGS_SCHEMA: Final = f"topic STRING, topic_id STRING, partition INT, segment_id STRING, {_FINDING_FIELDS}"
-_SEGMENTS_SCHEMA: Final = (
-    "topic STRING, topic_id STRING, partition INT, segment_id STRING, start_offset BIGINT, end_offset BIGINT, "
-    "log_bytes BIGINT, batches BIGINT, records BIGINT, control_records BIGINT, checked_bytes BIGINT, is_gone BOOLEAN, "
-    f"findings ARRAY<STRUCT<{_FINDING_FIELDS.replace(' STRING', ': STRING').replace(' BIGINT', ': BIGINT')}>>"
-)
 _COUNTS: Final = ("batches", "records", "control_records", "checked_bytes")
 _NAMES: Final = ("topic", "topic_id", "partition", "segment_id")
 
@@ -93,12 +91,14 @@ def verify(
     with connected(service) as tiergate:
         partitions = _partitions(tiergate, topics)
         with ThreadPoolExecutor(_AT_THE_SAME_TIME) as pool:
-            reports = list(pool.map(lambda one: check_partition(tiergate.metadata, tiergate.storage, one), partitions))
+            reports = list(pool.map(lambda one: _checked_partition(tiergate, one), partitions))
         service = located(tiergate, service)
     segments = [segment for report in reports for segment in report.finished]
     tasks = _tasks(segments, most=spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
-    checked = _checked(spark, tasks, service).persist()
-    with followed_jobs(spark, progress, doing="verifying", total=len(tasks), unit="tasks"):
+    with (
+        kept_frame(_checked(spark, tasks, service)) as checked,
+        followed_jobs(spark, progress, doing="verifying", total=len(tasks), unit="tasks"),
+    ):
         findings = _findings(spark, checked, reports)
         summary = _summary(checked, findings, partitions=len(partitions))
     return Verification(findings, _segments(checked), summary, checked)
@@ -108,6 +108,13 @@ def _partitions(tiergate: Tiergate, topics: Sequence[str]) -> list[TopicIdPartit
     if not topics:
         return [one.partition for one in tiergate.metadata.list_partitions()]
     return [one.partition for name in dict.fromkeys(topics) for one in partitions_of(tiergate.metadata, name)]
+
+
+def _checked_partition(tiergate: Tiergate, partition: TopicIdPartition) -> PartitionReport:
+    return ridden_out(
+        lambda: check_partition(tiergate.metadata, tiergate.storage, partition),
+        subject=f"{partition.topic}-{partition.partition}",
+    )
 
 
 def _tasks(segments: Sequence[RemoteLogSegmentMetadata], *, most: int) -> list[list[bytes]]:
@@ -121,51 +128,16 @@ def _tasks(segments: Sequence[RemoteLogSegmentMetadata], *, most: int) -> list[l
 
 def _checked(spark: SparkSession, tasks: list[list[bytes]], service: Service) -> DataFrame:
     def check(groups: Iterable[list[bytes]]) -> Iterator[tuple[Any, ...]]:
-        return (_row(encoded, service) for group in groups for encoded in group)
+        return (segment_row(encoded, service) for group in groups for encoded in group)
 
     rows = spark.sparkContext.parallelize(tasks, max(1, len(tasks))).mapPartitions(check)
-    return spark.createDataFrame(rows, _SEGMENTS_SCHEMA, verifySchema=False)
-
-
-def _row(encoded: bytes, service: Service) -> tuple[Any, ...]:
-    segment = metadata_from_proto(types_pb2.RemoteLogSegmentMetadata.FromString(encoded), "segment")
-    client = worker_client(service)
-
-    def is_finished(one: RemoteLogSegmentMetadata) -> bool:
-        try:
-            now = client.metadata.get_segment(one.segment_id, partition=one.partition)
-        except SegmentNotFound:
-            return False
-        return now.state is SegmentState.COPY_FINISHED
-
-    report = check_segment(segment, client.storage, is_finished=is_finished)
-    return (
-        *_names(segment.partition),
-        str(segment.segment_id),
-        segment.start_offset,
-        segment.end_offset,
-        segment.segment_size_bytes,
-        report.batch_count,
-        report.record_count,
-        report.control_record_count,
-        report.checked_bytes,
-        report.is_gone,
-        [_finding(one) for one in report.findings],
-    )
-
-
-def _names(partition: TopicIdPartition) -> tuple[str, str, int]:
-    return partition.topic, str(partition.topic_id), partition.partition
-
-
-def _finding(one: Finding) -> tuple[Any, ...]:
-    return one.file, one.position, one.offset, one.kind.value, one.severity.value, one.message
+    return spark.createDataFrame(rows, SEGMENTS_SCHEMA, verifySchema=False)
 
 
 def _findings(spark: SparkSession, checked: DataFrame, reports: Iterable[PartitionReport]) -> DataFrame:
     of_segments = checked.select(*_NAMES, F.explode("findings").alias("finding")).select(*_NAMES, "finding.*")
     of_partitions = [
-        (*_names(report.partition), segment_id, *_finding(finding))
+        (*partition_names(report.partition), segment_id, *finding_row(finding))
         for report in reports
         for segment_id, finding in report.findings
     ]

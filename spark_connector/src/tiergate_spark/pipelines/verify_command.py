@@ -50,7 +50,7 @@ def verify(
                 write_report(verification.findings, report, format=report_format)
             told = _worst(verification)
     summary = verification.summary
-    print_summary(output, document={**asdict(summary), "findings": told}, text=_text(told, summary))
+    print_summary(output, document={**asdict(summary), "findings": told}, text=summary_text(told, summary))
     if not summary.is_sound:
         raise typer.Exit(ExitCode.CORRUPT)
 
@@ -63,15 +63,17 @@ def _worst(verification: Verification) -> list[dict[str, Any]]:
     return [row.asDict() for row in rows]
 
 
-def _text(told: list[dict[str, Any]], summary: VerificationSummary) -> str:
+def summary_text(told: list[dict[str, Any]], summary: VerificationSummary) -> str:
+    """With the findings that are told one by one before it."""
     lines = list(map(_line, told))
     found = summary.damages + summary.warnings + summary.notes
     if found > len(told):
         lines.append(f"… and {found - len(told)} more; --report PATH writes all of them")
     gone = f"; {summary.gone_segments} deleted meanwhile" if summary.gone_segments else ""
     controls = f" and {_counted(summary.control_records, 'control record')}" if summary.control_records else ""
-    counts = ((summary.damages, "damage"), (summary.warnings, "warning"), (summary.notes, "note"))
-    told_counts = ", ".join(_counted(*one) for one in counts if one[0]) or "no findings"
+    damage = [f"{_counted(summary.damages, 'finding')} of damage"] if summary.damages else []
+    others = ((summary.warnings, "warning"), (summary.notes, "note"))
+    told_counts = ", ".join([*damage, *(_counted(*one) for one in others if one[0])]) or "no findings"
     lines.append(
         f"{_counted(summary.segments, 'segment')} of {_counted(summary.partitions, 'partition')} checked: "
         f"{summary.batches} batches, {summary.records} records{controls}, {size_text(summary.checked_bytes)}{gone}; "

@@ -11,18 +11,21 @@ import py_compile
 import shutil
 import tempfile
 import zipfile
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 PACKAGES: Final = ("tiergate", "tiergate_client", "tiergate_spark", "pyspark_tiergate")
 # Spark's file server takes a name once: one that was given as --py-files has the other.
 SHIPPED_NAME: Final = "tiergate-spark-shipped.zip"
-# The decoder copies such a file from the zip to the node's cache, where numba keeps what it compiles.
+# The decoder copies this file from the zip to the node's cache, where numba keeps what it compiles.
 _READ_AS_SOURCE: Final = "_kernels.py"
+_OF_STREAMS: Final = "streaming_job"
 # Zips have no earlier date. The same code makes the same zip.
 _NO_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -35,7 +38,7 @@ def write_package_zip(path: Path) -> Path:
                 for source in sorted(directory.rglob("*.py")):
                     name = source.relative_to(directory.parent).as_posix()
                     _add(archive, name, source.read_bytes())
-                    if not source.name.endswith(_READ_AS_SOURCE):
+                    if source.name != _READ_AS_SOURCE:
                         _add(archive, f"{name}c", _compiled(source, name))
     return path
 
@@ -47,6 +50,26 @@ def ship(spark: SparkSession) -> None:
     A second time is fine.
     """
     spark.sparkContext.addPyFile(str(_shipped_zip()))
+    show_to_streams()
+
+
+def show_to_streams() -> None:
+    """Lets the driver's side of a stream find what was shipped: a process of its own, with the executors' Python.
+
+    Spark 4.2 tells it to look for files in a directory of streams, into which it puts none: there are links then. Where
+    none can be made, the package has to be installed for streams.
+    """
+    try:
+        shipped = Path(SparkFiles.getRootDirectory())
+    except AssertionError:  # a client of Spark Connect, which has no such directory
+        return
+    for file in shipped.iterdir():
+        link = shipped / _OF_STREAMS / file.name
+        with suppress(OSError):
+            if file.is_file() and not link.exists():
+                link.parent.mkdir(exist_ok=True)
+                link.unlink(missing_ok=True)  # it may lead to a file that is not there any more
+                link.symlink_to(file)
 
 
 @cache

@@ -13,6 +13,7 @@ from tiergate_client.records.time_index import NO_TIMESTAMP_MS
 from tiergate_client.segment_files import FileChecksum, SegmentFile
 from tiergate_client.values import RemoteLogSegmentMetadata
 from tiergate_spark.pipelines.checks.finding import MANIFEST, Findings, Kind, Severity
+from tiergate_spark.pipelines.checks.record_check import RecordCheck
 
 _LOG: Final = SegmentFile.LOG.value
 # What batches have that were written before brokers knew of leader epochs.
@@ -20,10 +21,14 @@ _NO_EPOCH: Final = -1
 
 
 class ChecksumCheck:
-    """Every batch against its own checksum, and the log as a whole against the manifest."""
+    """Every batch against its own checksum, and the log as a whole against the manifest.
 
-    def __init__(self, expected: FileChecksum, findings: Findings) -> None:
+    The records of those that match are checked, too.
+    """
+
+    def __init__(self, expected: FileChecksum, records: RecordCheck, findings: Findings) -> None:
         self._expected = expected
+        self._records = records
         self._findings = findings
         self._whole = 0
         self.record_count = 0
@@ -36,7 +41,8 @@ class ChecksumCheck:
         controls = int(counts[batches.fields["attributes"] & CONTROL != 0].sum(dtype=np.int64))
         self.record_count += int(counts.sum(dtype=np.int64)) - controls
         self.control_record_count += controls
-        for number in batches.wrong_checksums():
+        wrong = batches.wrong_checksums()
+        for number in wrong:
             self._findings.add(
                 Kind.BATCH_CHECKSUM,
                 "the checksum of the batch does not match its bytes",
@@ -44,6 +50,9 @@ class ChecksumCheck:
                 position=batches.position(number),
                 offset=int(batches.fields["base_offset"][number]),
             )
+        is_right = np.ones(len(batches), np.bool_)
+        is_right[wrong] = False
+        self._records.take(batches.those(is_right))
 
     def finish(self, *, is_whole: bool) -> None:
         if is_whole and self._whole != self._expected.crc32c:

@@ -11,8 +11,9 @@ from typing import Final
 
 from tiergate_client.batch_layout import LENGTH_AT, LENGTH_ENDS_AT
 from tiergate_client.interfaces import RemoteStorage
+from tiergate_client.records.batch_chunks import MOST_BATCH_BYTES
 from tiergate_client.records.batch_headers import ScannedBatches, scan_batches
-from tiergate_client.records.defects import FoundDefect
+from tiergate_client.records.defects import BatchDefect, FoundDefect
 from tiergate_client.values import RemoteLogSegmentMetadata
 
 _CHUNK_BYTES: Final = 2 * 1024 * 1024
@@ -38,8 +39,11 @@ def log_chunks(
             yield from _sound(scanned)
             rest = scanned.buffer[scanned.end_position - position :]
             pieces, held, position = [rest], len(rest), scanned.end_position
-            # Whatever a batch says of its length: no more is held than the log has.
+            # Whatever a batch says of its length: no more is held than the log has, and than readers take.
             wanted = max(_CHUNK_BYTES, min(_size(rest), stop - position))
+            if wanted > MOST_BATCH_BYTES:
+                reason = f"it claims {_size(rest)} bytes, and at most {MOST_BATCH_BYTES} are read"
+                raise FoundDefect(BatchDefect(position, reason))
     yield from _sound(scan_batches(b"".join(pieces), base_position=position, is_whole=is_end))
 
 

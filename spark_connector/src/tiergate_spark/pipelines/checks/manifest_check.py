@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 from tiergate_client.epochs import LeaderEpochs
+from tiergate_client.records.lineage import is_lineage_of
 from tiergate_client.segment_files import SegmentFile, SegmentManifest
 from tiergate_client.values import RemoteLogSegmentMetadata
 from tiergate_spark.pipelines.checks.finding import MANIFEST, Findings, Kind
@@ -36,22 +36,17 @@ def _facts(segment: RemoteLogSegmentMetadata, manifest: SegmentManifest) -> Iter
 
 def check_leader_epoch_index(segment: RemoteLogSegmentMetadata, index: LeaderEpochs, findings: Findings) -> None:
     """Both must say the same about the segment's offsets, from where the index begins: the log's front may be gone."""
-    first_offset = max(segment.start_offset, index.entries[0][1] if index else segment.start_offset)
-    from_index = _with_records(index.within(first_offset, segment.end_offset))
-    known = _with_records(segment.segment_leader_epochs.within(first_offset, segment.end_offset))
-    if first_offset > segment.end_offset or from_index != known:
+    if not is_lineage_of(index, segment):
+        told, known = (
+            _text(epochs)
+            for epochs in (index.within(segment.start_offset, segment.end_offset), segment.segment_leader_epochs)
+        )
         findings.add(
             Kind.LEADER_EPOCH_INDEX,
-            f"its epochs from offset {first_offset} on are {_text(from_index)}, those of the metadata {_text(known)}",
+            f"at the segment's offsets its epochs are {told}, those of the metadata {known}",
             file=SegmentFile.LEADER_EPOCH.value,
-            offset=first_offset,
+            offset=segment.start_offset,
         )
-
-
-def _with_records(epochs: LeaderEpochs) -> LeaderEpochs:
-    """Epochs in which nothing was written come and go with the leader that tells of them."""
-    is_empty = {entry for entry, following in pairwise(epochs) if entry[1] == following[1]}
-    return LeaderEpochs(tuple(entry for entry in epochs if entry not in is_empty))
 
 
 def _text(epochs: LeaderEpochs) -> str:

@@ -1,4 +1,4 @@
-"""Checks one finished segment: its manifest, its indexes, and every batch of its log against all of them.
+"""Checks one finished segment: its manifest, its indexes, and every batch and record of its log against them.
 
 Which segments are checked, and how the rest of the partition is, is not known here.
 """
@@ -34,6 +34,7 @@ from tiergate_spark.pipelines.checks.log_check import LogCheck
 from tiergate_spark.pipelines.checks.log_walk import LogWalk
 from tiergate_spark.pipelines.checks.manifest_check import check_leader_epoch_index, check_manifest
 from tiergate_spark.pipelines.checks.offset_check import OffsetCheck
+from tiergate_spark.pipelines.checks.record_check import RecordCheck
 from tiergate_spark.pipelines.checks.transaction_check import TransactionCheck
 
 Index = TypeVar("Index")
@@ -117,7 +118,7 @@ class _SegmentCheck:
         epochs = self._parsed(contents, SegmentFile.LEADER_EPOCH, LeaderEpochs.from_checkpoint)
         if epochs is not None:
             check_leader_epoch_index(segment, epochs, findings)
-        checksums = ChecksumCheck(self._manifest.log, findings)
+        checksums = ChecksumCheck(self._manifest.log, RecordCheck(findings), findings)
         checks: list[LogCheck] = [
             checksums,
             OffsetCheck(segment, findings),
