@@ -14,7 +14,7 @@ import pytest
 from crc32c import crc32c
 
 from support.s3_behind_proxy import store_behind
-from support.s3_proxy import Fault, LoseAnswer, Refuse, Reset, Rule, Stall, once
+from support.s3_proxy import Answer, Fault, LoseAnswer, Refuse, Reset, Rule, S3Request, Stall, once
 from support.s3_server import Bucket
 from support.waiting import wait_until
 from tiergate_client.clock import system_clock
@@ -323,6 +323,69 @@ def test_commit_whose_answer_was_lost_finds_its_object(settings: S3Settings, buc
         upload.commit()
         assert store.get(KEY) == CONTENT
     assert bucket.unfinished_uploads() == []
+
+
+# What versitygw says of an upload that another attempt is still putting together.
+EARLY_SUCCESS = Answer(
+    b"<CompleteMultipartUploadResult><Bucket>b</Bucket><Key>k</Key><ETag>etag</ETag></CompleteMultipartUploadResult>"
+)
+
+
+def test_commit_that_was_told_of_its_success_too_early_returns_when_the_object_is_there(
+    store: S3Store, settings: S3Settings
+) -> None:
+    handle = begin(store)
+    told = threading.Event()
+
+    def early(request: S3Request) -> Fault | None:
+        if request.method == "GET" and told.is_set():
+            looked.set()
+        if not request.is_completion or not request.key.endswith(KEY):
+            return None
+        told.set()
+        return EARLY_SUCCESS
+
+    looked = threading.Event()
+    with store_behind(settings, early) as (hasty, _), ThreadPoolExecutor(1) as thread, opened(hasty, handle) as upload:
+        write(upload, 0)
+        committed = thread.submit(upload.commit)
+        assert looked.wait(30)
+        assert not committed.done()
+        with opened(store, handle) as slow_attempt:
+            assert slow_attempt.commit()
+        assert committed.result(30)
+        assert store.get(KEY) == CONTENT
+
+
+def test_commit_whose_object_never_comes_fails_and_is_made_good_by_the_next(
+    store: S3Store, settings: S3Settings
+) -> None:
+    handle = begin(store)
+    early = once(lambda request: EARLY_SUCCESS if request.is_completion and request.key.endswith(KEY) else None)
+    with store_behind(settings, early) as (hasty, _), call_deadline(5), opened(hasty, handle) as upload:
+        write(upload, 0)
+        with pytest.raises(StorageUnavailable, match="not put together yet"):
+            upload.commit()
+    with opened(store, handle) as upload:
+        assert upload.committed_bytes == len(CONTENT)
+        assert upload.commit()
+    assert store.get(KEY) == CONTENT
+
+
+def test_object_is_there_for_each_of_many_that_commit_it_at_once(store: S3Store) -> None:
+    handle = begin(store)
+    with opened(store, handle) as upload:
+        write(upload, 0)
+    sessions = [opened(store, handle) for _ in range(4)]
+
+    def is_there_after_commit(upload: PartialUpload) -> bool:
+        with upload:
+            upload.commit()
+            return store.exists(KEY)
+
+    with ThreadPoolExecutor(len(sessions)) as threads:
+        assert all(threads.map(is_there_after_commit, sessions))
+    assert store.get(KEY) == CONTENT
 
 
 def test_no_attempt_begins_after_the_deadline_of_the_call(settings: S3Settings, store: S3Store) -> None:

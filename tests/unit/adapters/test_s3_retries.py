@@ -6,7 +6,7 @@ from contextvars import copy_context
 import pytest
 
 from tiergate_server.adapters.s3_errors import S3Failure
-from tiergate_server.adapters.s3_retries import with_retries
+from tiergate_server.adapters.s3_retries import comes_true, with_retries
 from tiergate_server.segments.call_deadline import call_deadline, remaining_s
 
 PASSING = S3Failure("InternalError", 500, "", "GetObject")
@@ -78,6 +78,28 @@ def test_getting_ready_comes_before_every_attempt_but_the_first() -> None:
     attempts = Attempts(PASSING, PASSING)
     with_retries(attempts, max_attempts=4, before_repeat=lambda: ready.append(attempts.count))
     assert ready == [1, 2]
+
+
+def test_claim_is_looked_at_again_after_growing_waits(waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiergate_server.adapters.s3_retries.random.uniform", lambda _, most: most)
+    looks = iter([False, False, False, True])
+    assert comes_true(lambda: next(looks), max_looks=5)
+    assert waits == [0.1, 0.2, 0.4]
+
+
+def test_claim_that_does_not_come_true_is_given_up_after_the_last_look(waits: list[float]) -> None:
+    assert not comes_true(lambda: False, max_looks=3)
+    assert len(waits) == 2
+
+
+def test_claim_is_given_up_when_the_deadline_would_cut_off_the_wait(
+    waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiergate_server.adapters.s3_retries.random.uniform", lambda _, most: most)
+    with call_deadline(0.05):
+        assert not comes_true(lambda: False, max_looks=3)
+        assert comes_true(lambda: True, max_looks=3)
+    assert waits == []
 
 
 @pytest.mark.parametrize(

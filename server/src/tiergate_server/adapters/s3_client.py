@@ -27,7 +27,7 @@ from crc32c import crc32c
 
 from tiergate_server.adapters.s3_errors import S3Failure
 from tiergate_server.adapters.s3_part_body import PartBody, PartDropped
-from tiergate_server.adapters.s3_retries import with_retries
+from tiergate_server.adapters.s3_retries import comes_true, with_retries
 from tiergate_server.adapters.s3_settings import S3Settings
 
 # Their debug messages hold signatures and session tokens, whatever level the rest of the server logs at.
@@ -41,6 +41,8 @@ _NO_CREDENTIALS = (
     botocore.exceptions.ProfileNotFound,
 )
 
+# Something over a minute.
+_MOST_LOOKS = 32
 
 # What a whole answer has. The SDK takes one of which no byte came for one that says nothing: an empty listing.
 _ALWAYS_TOLD = {
@@ -182,12 +184,15 @@ class S3Client:
         return SentPart(number, answer["ETag"], checksum)
 
     def complete_new(self, key: str, upload_id: str, parts: Sequence[SentPart]) -> None:
-        """Makes an object of the parts unless the key is taken."""
+        """Makes an object of the parts unless the key is taken, and returns when it is there."""
         listed = [{"PartNumber": part.number, "ETag": part.etag, "ChecksumCRC32C": part.checksum} for part in parts]
         condition = self._only_if_new(key)
         self._call(
             "complete_multipart_upload", Key=key, UploadId=upload_id, MultipartUpload={"Parts": listed}, **condition
         )
+        # While one attempt is being served, versitygw calls any other one a success: the object may come later, or not.
+        if not comes_true(partial(self.exists, key), max_looks=_MOST_LOOKS):
+            raise S3Failure("NotComplete", 0, "its parts are not put together yet", "CompleteMultipartUpload")
 
     def end_parts(self, key: str, upload_id: str) -> None:
         self._call("abort_multipart_upload", Key=key, UploadId=upload_id)

@@ -31,7 +31,7 @@ def with_retries(
         try:
             return attempt()
         except S3Failure as failure:
-            wait_s = random.uniform(0, min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** (number - 1)))  # noqa: S311
+            wait_s = _wait_s(number)
             if not failure.is_passing or _is_late(wait_s):
                 raise
             time.sleep(wait_s)
@@ -40,6 +40,22 @@ def with_retries(
             if _is_late(0):
                 raise
     return attempt()
+
+
+def comes_true(claim: Callable[[], bool], *, max_looks: int) -> bool:
+    """Whether it holds, at once or at a later look. No wait begins that the deadline would cut off."""
+    for number in range(1, max_looks):
+        if claim():
+            return True
+        wait_s = _wait_s(number)
+        if _is_late(wait_s):
+            return False
+        time.sleep(wait_s)
+    return claim()
+
+
+def _wait_s(number: int) -> float:
+    return random.uniform(0, min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** (number - 1)))  # noqa: S311
 
 
 def _is_late(wait_s: float) -> bool:
