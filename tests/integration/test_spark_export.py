@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from support.gated_proxy import gated_proxy
+from support.passing_outages import away_once
 from support.planes import Planes, running_planes
 from support.s3_server import Bucket
 from support.spark_commands import kill_when, spark_command
@@ -27,6 +28,7 @@ from tiergate_client.segment_lifecycle import delete_segment
 from tiergate_server.kafka_files.sample import write_sample
 from tiergate_spark import register
 from tiergate_spark.options import Service
+from tiergate_spark.pipelines import export_plan
 from tiergate_spark.pipelines.export import ExportOptions, export, read_export
 from tiergate_spark.pipelines.export_layout import CommitBy
 from tiergate_spark.pipelines.export_marker import MARKER
@@ -89,11 +91,24 @@ def test_each_run_exports_what_was_tiered_since_the_last(
         expected = in_the_tier(spark, planes.target, topic)
         assert records == expected.num_rows
         assert (summary.ranges > 2) is (number < 2)
+        assert summary.stop_offsets == {
+            place: _tiered_stop(tiergate, directory) for place, directory in enumerate(directories)
+        }
         assert table(spark.read.parquet(path)).equals(expected)
         assert table(read_export(spark, path)).equals(expected)
     assert "date" in spark.read.parquet(path).columns
     plain = pyarrow.dataset.dataset(path, format="parquet", partitioning="hive")
     assert plain.count_rows() == records
+
+
+def test_plane_that_is_away_while_an_export_is_planned_is_waited_for(
+    spark: SparkSession, planes: Planes, tiergate: Tiergate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = "export-planned-later"
+    tier_segments(tiergate, two_partitions(tmp_path, topic)[0])
+    away_once(monkeypatch, export_plan, "selected_partitions", "load_history")
+    summary = export(spark, topic, str(tmp_path / "export"), options=options_for(planes.target))
+    assert summary.records == in_the_tier(spark, planes.target, topic).num_rows
 
 
 def _tiered_stop(tiergate: Tiergate, directory: Path) -> int:

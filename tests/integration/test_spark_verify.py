@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.made_segments import tier_batches
+from support.passing_outages import away_once
 from support.planes import Planes, running_planes
 from support.record_batches import MadeBatch, MadeRecord
 from support.stored_objects import DirectoryObjects
@@ -121,6 +122,15 @@ def test_damage_of_each_kind_is_found_and_located(everything: Verification, tier
 def test_both_topics_of_a_name_are_checked(everything: Verification) -> None:
     rows = everything.segments.where("topic = 'damaged'").select("topic_id").distinct().collect()
     assert len(rows) == 2
+
+
+def test_plane_that_is_away_while_segments_are_listed_is_waited_for(
+    spark: SparkSession, tier: DamagedTier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away_once(monkeypatch, pipeline, "partitions_of", "check_partition", "located")
+    verification = verify(spark, service=tier.service, topics=["sound"])
+    assert verification.summary.segments == len(tier.sound)
+    verification.close()
 
 
 def test_nothing_is_kept_of_a_verification_that_failed(

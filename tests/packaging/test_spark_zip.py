@@ -85,3 +85,9 @@ def test_another_release_of_python_takes_the_sources(archive: Path, tmp_path: Pa
             content = source.read(name)
             sink.writestr(name, b"\x00\x01" + content[2:] if name.endswith(".pyc") else content)
     assert load_from(changed) == ["NumbaEngine", f"{changed}/tiergate_spark/worker.py", "False"]
+
+
+def test_client_of_spark_connect_alone_imports_the_package_and_has_no_files_to_show() -> None:
+    """Its `pyspark` comes without what a JVM of its own is needed for, and `SparkFiles` is of that."""
+    program = "import pyspark; del pyspark.SparkFiles; from tiergate_spark.shipping import show_to_streams as s; s()"
+    subprocess.run([sys.executable, "-c", program], check=True)

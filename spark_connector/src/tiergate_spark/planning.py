@@ -86,7 +86,7 @@ def plan_reads(reads: Sequence[PartitionRead], *, options: SourceOptions) -> lis
         if 0 < _split_count(plans) < fewest:  # bytes are cut between batches alone, offsets anywhere
             wanted = sum(split.stop_offset - split.start_offset for plan in plans for split in plan.splits)
             plans = planned(most_bytes, max(1, wanted // fewest))
-    _tell_skipped([(plan.partition, *hole) for plan in plans for hole in plan.holes])
+    tell_skipped([(plan.partition, *hole) for plan in plans for hole in plan.holes])
     return plans
 
 
@@ -94,7 +94,8 @@ def _split_count(plans: Sequence[PartitionPlan]) -> int:
     return sum(len(plan.splits) for plan in plans)
 
 
-def _tell_skipped(holes: Sequence[tuple[TopicIdPartition, int, int]]) -> None:
+def tell_skipped(holes: Sequence[tuple[TopicIdPartition, int, int]]) -> None:
+    """Of partitions, with their first offset and the one behind the last."""
     if holes:
         total = sum(stop - start for _, start, stop in holes)
         named = [f"{start} to {stop - 1} of {partition}" for partition, start, stop in holes[:_MOST_TOLD]]
@@ -148,13 +149,12 @@ class PartitionRead:
             )
         if not isinstance(self._options.ending, GivenOffsets) or not isinstance(self._range.stop, int):
             return
-        stop = (
-            self._range.stop if self._bounds.offsets.stop is None else min(self._range.stop, self._bounds.offsets.stop)
-        )
-        missing = sum(
-            hole_stop - max(start, plan.stop_offset) for start, hole_stop in plan.holes if hole_stop > plan.stop_offset
-        )
-        if undecided := max(0, stop - plan.stop_offset - missing):
+        filtered = self._bounds.offsets
+        stop = self._range.stop if filtered.stop is None else min(self._range.stop, filtered.stop)
+        asked = self._range.start if isinstance(self._range.start, int) else 0
+        begin = max(plan.stop_offset, asked, filtered.lower or 0)
+        missing = sum(hole_stop - max(start, begin) for start, hole_stop in plan.holes if hole_stop > begin)
+        if undecided := max(0, stop - begin - missing):
             fact = f"{partition_name(place)} can be read up to {plan.stop_offset} now, not up to {stop}"
             loss.report(f"{fact}: a transaction is not decided in the tier", offsets=undecided)
 

@@ -70,7 +70,7 @@ def check_named_partitions(tiered: set[TopicPartition], options: SourceOptions) 
             raise InvalidField.of(
                 option,
                 f"nothing of {partition_names(nowhere)} is tiered, so that no offset of it can be asked for; give -2 "
-                "as its start and -1 as its end, or set failOnDataLoss to false to read what there is",
+                "as its start and -1 as its end, or failOnDataLoss=false to read what there is",
             )
     if not isinstance(options.topics, Assign):  # of those that are assigned it is told anyhow
         tell_untiered(untiered)

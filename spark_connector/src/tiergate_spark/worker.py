@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tiergate_client.errors import SegmentNotFound, TiergateError
+from tiergate_client.errors import TiergateError
 from tiergate_client.record_conversions import split_from_bytes
-from tiergate_client.records.read_split import SegmentRange
 from tiergate_client.records.split_reading import read_split
+from tiergate_spark.data_loss import tell_gone
 from tiergate_spark.input_split import InputSplit
 from tiergate_spark.rows import SparkRows
 from tiergate_spark.settling import settle
 from tiergate_spark.worker_client import worker_client
 from tiergate_spark.worker_memory import keep_freed_memory
-
-_log = logging.getLogger("tiergate_spark")
 
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 """What Python does once per chunk is dear beside a JVM that has the processor's caches."""
@@ -40,14 +37,9 @@ def read_input_split(task: InputSplit) -> Iterator[Any]:
             client.storage,
             columns=rows.decoded_columns,
             chunk_bytes=_CHUNK_BYTES,
-            on_gone=None if task.fail_on_data_loss else _tell_skipped,
+            on_gone=None if task.fail_on_data_loss else tell_gone,
         ):
             settle()
             yield rows.of(batch)
     except TiergateError as error:
         raise error from None  # Spark would print the calls behind it, above the sentence
-
-
-def _tell_skipped(gone: SegmentRange, error: SegmentNotFound) -> None:
-    fact = "what was not read of the offsets %d to %d of %s is skipped, since it was deleted after it was planned: %s"
-    _log.warning(fact, gone.start_offset, gone.stop_offset - 1, gone.segment.partition, error.message)

@@ -83,7 +83,7 @@ def test_start_behind_what_is_stable_keeps_its_place() -> None:
 def test_log_that_became_shorter_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
     tier = {A: tiered(0, 50)}
     with pytest.raises(
-        OffsetOutOfRange, match=r"a-0 ends at offset 50 now, but was read up to 60, and .* again; set failOnDataLoss"
+        OffsetOutOfRange, match=r"a-0 ends at offset 50 now, but was read up to 60, and .* again; failOnDataLoss=false"
     ):
         available_stops({A: 60}, tier, loss=STRICT)
     accepted = DataLoss(is_error=False)

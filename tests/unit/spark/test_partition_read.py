@@ -119,6 +119,32 @@ def test_end_that_is_named_and_not_decided_is_a_loss() -> None:
         read.report_losses(plan, DataLoss(is_error=True))
 
 
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize(
+    ("start", "bounds"),
+    [(150, Bounds()), (-2, Bounds(offsets=Interval(150))), (150, Bounds(offsets=Interval(160, 190)))],
+)
+def test_end_behind_the_tier_is_no_open_transaction_however_far_behind_the_start_is(
+    tier: TierInMemory, caplog: pytest.LogCaptureFixture, isolation: str, start: int, bounds: Bounds
+) -> None:
+    place = PARTITION.topic, PARTITION.partition
+    options = parse_options(
+        {
+            "target": "unused:1",
+            "subscribe": PARTITION.topic,
+            "failOnDataLoss": "false",
+            "startingOffsets": offsets_json({place: start}),
+            "endingOffsets": offsets_json({place: 200}),
+            "kafka.isolation.level": isolation,
+        }
+    )
+    history = load_history(tier.metadata, tier.storage, PARTITION)
+    read = PartitionRead(history, tier.storage, options, bounds)
+    with caplog.at_level(logging.WARNING):
+        read.report_losses(read.plan(2**30, None), DataLoss(is_error=False))
+    assert not any("transaction" in message for message in caplog.messages)
+
+
 def test_time_that_may_be_in_a_hole_is_a_loss(tier: TierInMemory) -> None:
     time_ms = str(tier.finished[4].batches[0].max_timestamp_ms)
     delete(tier, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -134,6 +135,31 @@ def test_what_was_skipped_is_exported_when_it_comes_and_no_error_while_it_does_n
     assert planned(tier, known=known) == planned(tier, _SKIPPING, known) == []
     tier.finish(1)
     assert planned(tier, known=known) == planned(tier, _SKIPPING, known) == [tier.runs[1]]
+
+
+def test_missing_offsets_that_a_run_did_not_come_to_are_not_accepted_by_it() -> None:
+    tier = plain_tier(4)
+    tier.begin(2)
+    known = exported(tier, replace(_SKIPPING, to_offset=5))
+    assert (known.runs, known.skipped) == (((0, 5),), ())
+    start, stop = tier.runs[2]
+    with pytest.raises(OffsetOutOfRange, match=f"holds the offsets {start} to {stop - 1}"):
+        planned(tier, known=known)
+
+
+def test_offsets_that_are_still_missing_are_told_by_each_run_that_passes_over_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tier = plain_tier(4)
+    tier.begin(1)
+    known = exported(tier, _SKIPPING)
+    with caplog.at_level(logging.WARNING, "tiergate_spark"):
+        caplog.clear()
+        assert planned(tier, known=known) == []
+    start, stop = tier.runs[1]
+    assert caplog.messages == [
+        f"{stop - start} offsets are not in the tier and skipped: {start} to {stop - 1} of {PARTITION}"
+    ]
 
 
 @pytest.mark.parametrize("limit", ["from_time_ms", "to_time_ms"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from datetime import UTC, datetime
 from typing import Any
@@ -13,10 +14,11 @@ from support.record_batches import MadeBatch, MadeRecord, marker
 from support.replicated_logs import PARTITION, CopiedSegment
 from support.segments import make_metadata
 from support.tier_in_memory import TierInMemory
-from tiergate_client.errors import CorruptBatch
+from tiergate_client.errors import CorruptBatch, SegmentNotFound
 from tiergate_client.records import AbortedTransaction, Codec
 from tiergate_client.records.defects import WRONG_CHECKSUM
 from tiergate_client.records.read_split import ReadSplit, SegmentRange
+from tiergate_client.records.split_reading import read_split
 from tiergate_client.segment_files import SegmentFile
 from tiergate_spark.pipelines.hours import END_OF_CALENDAR_MS, HOUR_MS
 from tiergate_spark.pipelines.profile_rows import profile_rows
@@ -151,22 +153,76 @@ def test_older_records_are_left_out_where_a_time_is_given() -> None:
     assert rows_of(batches, min_timestamp_ms=middle).num_rows == sum(time >= middle for time in times)
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3, 4])
-def test_damaged_batch_is_named_by_segment_and_position(number: int) -> None:
-    batches = made_batches()
-    tier, whole = tier_of(batches)
-    position = sum(len(batch.encode()) for batch in batches[:number])
+def position_of(number: int, batches: list[MadeBatch]) -> int:
+    return sum(len(batch.encode()) for batch in batches[:number])
+
+
+def damage(tier: TierInMemory, whole: SegmentRange, position: int) -> None:
     files = tier.files[whole.segment.segment_id]
     changed = bytearray(files[SegmentFile.LOG])
     changed[position + 65] ^= 1
     files[SegmentFile.LOG] = bytes(changed)
+
+
+def rows_before_the_error(whole: SegmentRange, tier: TierInMemory) -> tuple[int, CorruptBatch]:
+    given: list[Any] = []
     with pytest.raises(CorruptBatch) as raised:
-        list(profile_rows(ReadSplit(PARTITION, (whole,)), tier.storage))
-    assert WRONG_CHECKSUM in raised.value.message
-    assert raised.value.details == {"segment": str(whole.segment.segment_id), "position": str(position)}
+        given.extend(profile_rows(ReadSplit(PARTITION, (whole,)), tier.storage))
+    return sum(batch.num_rows for batch in given), raised.value
 
 
-def test_batch_that_can_not_be_decompressed_is_named() -> None:
-    batch = MadeBatch(body=b"not zstd at all", record_count=1, attributes=Codec.ZSTD)
-    with pytest.raises(CorruptBatch, match="can not be decompressed with zstd"):
-        rows_of([batch])
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 24])
+def test_damaged_batch_is_named_by_segment_and_position_behind_the_records_before_it(number: int) -> None:
+    batches = made_batches()
+    tier, whole = tier_of(batches)
+    damage(tier, whole, position_of(number, batches))
+    rows, error = rows_before_the_error(whole, tier)
+    assert WRONG_CHECKSUM in error.message
+    assert error.details == {
+        "segment": str(whole.segment.segment_id),
+        "position": str(position_of(number, batches)),
+    }
+    assert rows == batches[number].base_offset
+
+
+def test_damage_beside_the_offsets_that_are_wanted_is_no_matter() -> None:
+    batches = made_batches()
+    tier, whole = tier_of(batches)
+    for number in (0, 24):
+        damage(tier, whole, position_of(number, batches))
+    start, stop = batches[2].base_offset, batches[24].base_offset
+    wanted = SegmentRange(whole.segment, start, stop, 0, whole.stop_position)
+    rows = pa.Table.from_batches(list(profile_rows(ReadSplit(PARTITION, (wanted,)), tier.storage)))
+    assert rows.num_rows == stop - start
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        MadeBatch(body=b"not zstd at all", record_count=1, attributes=Codec.ZSTD),
+        MadeBatch(body=b"\xff" * 40, record_count=1),
+        MadeBatch(body=gzip.compress(b"\xff" * 40), record_count=1, attributes=Codec.GZIP),
+        MadeBatch(body=gzip.compress(b"\x0e"), record_count=2, last_offset_delta=1, attributes=Codec.GZIP),
+    ],
+)
+def test_batch_whose_records_can_not_be_read_is_named_as_readers_of_records_name_it(broken: MadeBatch) -> None:
+    batches = made_batches(4)
+    batches.append(broken.but(base_offset=batches[-1].base_offset + len(batches[-1].records)))
+    tier, whole = tier_of(batches)
+    rows, error = rows_before_the_error(whole, tier)
+    with pytest.raises(CorruptBatch) as read:
+        list(read_split(ReadSplit(PARTITION, (whole,)), tier.storage))
+    assert error.details == read.value.details
+    assert error.details["position"] == str(position_of(4, batches))
+    assert rows == batches[4].base_offset
+
+
+def test_segment_that_is_gone_is_an_error_or_told() -> None:
+    tier, whole = tier_of(made_batches())
+    split = ReadSplit(PARTITION, (whole,))
+    del tier.files[whole.segment.segment_id]
+    with pytest.raises(SegmentNotFound):
+        list(profile_rows(split, tier.storage))
+    gone: list[SegmentRange] = []
+    assert list(profile_rows(split, tier.storage, on_gone=lambda one, _: gone.append(one))) == []
+    assert gone == [whole]

@@ -31,6 +31,7 @@ from tiergate_spark.pipelines.export_source import WaveSource
 from tiergate_spark.pipelines.export_summary import ExportSummary
 from tiergate_spark.pipelines.failures import PipelineFailed
 from tiergate_spark.pipelines.hadoop_files import HadoopFiles
+from tiergate_spark.pipelines.outage_patience import ridden_out
 from tiergate_spark.pipelines.progress import Progress, followed_jobs, silent
 
 _WAVE_BYTES: Final = 4 * 1024**3
@@ -87,7 +88,7 @@ def export(
     with exported_topic(topic, options) as exported:
         directory.claim(_settings(exported, options))
         covered = directory.committed()
-        planned = plan_export(exported, options, covered)
+        planned = ridden_out(lambda: plan_export(exported, options, covered), subject="the plan of the export")
     for partition, missing in planned.skipped.items():
         directory.skip(partition, missing)
     cores = spark.sparkContext.defaultParallelism
@@ -101,7 +102,8 @@ def export(
     ranges = [one for wave in waves for one in wave.ranges]
     stops = {partition: known.stop_offset for partition, known in covered.items()}
     filled = tuple(one for one in ranges if one.stop_offset <= stops.get(one.partition, 0))
-    stops |= {one.partition: one.stop_offset for one in set(ranges) - set(filled)}
+    for one in ranges:
+        stops[one.partition] = max(stops.get(one.partition, 0), one.stop_offset)
     return ExportSummary(
         path=path,
         records=records,

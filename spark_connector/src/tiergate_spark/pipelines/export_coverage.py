@@ -20,7 +20,8 @@ class Coverage:
     runs: tuple[Run, ...]
     """What is committed."""
     skipped: tuple[Run, ...]
-    """What a run with --skip-missing found missing, also behind what it exported; a segment may have come since."""
+    """What a run with --skip-missing found missing, of committed data also behind what it exported; a segment may have
+    come since."""
 
     @classmethod
     def of(cls, runs: Iterable[Run], *, skipped: Iterable[Run] = ()) -> Coverage:

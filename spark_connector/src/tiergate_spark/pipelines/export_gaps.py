@@ -18,6 +18,7 @@ from tiergate_client.records.transactions import aborted_transactions
 from tiergate_spark.offsets import EarliestOffsets, LatestOffsets
 from tiergate_spark.pipelines.export_coverage import Coverage, Run, common, without
 from tiergate_spark.pipelines.failures import PipelineFailed
+from tiergate_spark.planning import tell_skipped
 from tiergate_spark.ranges import OffsetRange, offset_range
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def runs_to_export(
     if gaps:
         start = min(_wanted_start(history, storage, known, options), known.runs[0][0])  # what is exported was wanted
         wanted = [*common([(start, min(stop, history.stop_offset))], gaps), *wanted]
+    tell_skipped([(history.partition, *run) for run in common(wanted, missing)])
     return [left for run in wanted for left in without(run, missing)]
 
 

@@ -6,7 +6,7 @@ How gaps in what is exported are found is told in `export_gaps.py`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,6 +35,7 @@ from tiergate_spark.pipelines.connection import connected
 from tiergate_spark.pipelines.export_coverage import Coverage, Run, without
 from tiergate_spark.pipelines.export_gaps import runs_to_export
 from tiergate_spark.pipelines.failures import PipelineFailed
+from tiergate_spark.pipelines.outage_patience import ridden_out
 from tiergate_spark.planning import PartitionRead, located, plan_reads
 
 if TYPE_CHECKING:
@@ -75,7 +76,13 @@ def exported_topic(topic: str, options: ExportOptions) -> Iterator[ExportedTopic
             chosen["assign"] = json.dumps({topic: sorted(set(options.partitions))})
         if options.topic_id is not None:
             chosen["topicId"] = options.topic_id
-        partitions = selected_partitions(tiergate.metadata, parse_options(chosen))
+        partitions, service = ridden_out(
+            lambda: (
+                selected_partitions(tiergate.metadata, parse_options(chosen)),
+                located(tiergate, options.service),
+            ),
+            subject=topic,
+        )
         if not partitions:
             wanted = partition_names((topic, number) for number in set(options.partitions)) or topic
             raise PipelineFailed(f"nothing of {wanted} is tiered; offload it first", exit_code=ExitCode.NOT_FOUND)
@@ -85,7 +92,7 @@ def exported_topic(topic: str, options: ExportOptions) -> Iterator[ExportedTopic
                 exit_code=ExitCode.USAGE,
             )
         topic_id = next(iter(partitions.values())).topic_id
-        yield ExportedTopic(topic, topic_id, located(tiergate, options.service), tiergate, partitions)
+        yield ExportedTopic(topic, topic_id, service, tiergate, partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +134,20 @@ def plan_export(topic: ExportedTopic, options: ExportOptions, covered: Mapping[i
     with ThreadPoolExecutor(_AT_THE_SAME_TIME) as pool:
         partitions = list(pool.map(found, _tiered(topic)))
     plans = plan_reads([read for one in partitions for read in one.reads], options=parsed)
-    histories = [] if options.fail_on_data_loss else [one.history for one in partitions]
-    skipped = {one.partition.partition: one.holes(0, one.stop_offset) for one in histories}
+    skipped = {} if options.fail_on_data_loss else _skipped([one.history for one in partitions], plans, options)
     return ExportPlan([run for plan in plans for run in around_holes(plan)], skipped)
+
+
+def _skipped(
+    histories: Sequence[PartitionHistory], plans: Iterable[PartitionPlan], options: ExportOptions
+) -> dict[int, list[Run]]:
+    """What is missing up to where the plans end. Behind it, too, for committed data: transactions may end there."""
+    stops: dict[TopicIdPartition, int] = {}
+    for plan in plans:
+        stops[plan.partition] = max(stops.get(plan.partition, 0), plan.stop_offset)
+    if options.isolation == "read_committed":
+        stops = {one.partition: one.stop_offset for one in histories}
+    return {one.partition.partition: one.holes(0, stops.get(one.partition, 0)) for one in histories}
 
 
 def _asked(

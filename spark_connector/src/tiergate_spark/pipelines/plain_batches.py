@@ -32,6 +32,13 @@ class PlainBatches:
     batches: ScannedBatches
     original: npt.NDArray[Any]
     """Their headers as they are stored."""
+    base_position: int
+    """Where in the segment the starts of those headers count from."""
+
+    def stored_position(self, position: int) -> int:
+        """Where in the segment the batch is stored that begins at a position of the uncompressed ones."""
+        number = int(np.searchsorted(self.batches.starts, position))
+        return int(self.original["start"][number]) + self.base_position
 
     @property
     def codecs(self) -> npt.NDArray[np.int64]:
@@ -50,7 +57,8 @@ class PlainBatches:
 def plain_batches(scanned: ScannedBatches, *, kept: npt.NDArray[np.bool_] | None) -> Iterator[PlainBatches]:
     """Those that are kept, or all, some megabytes at a time: what a batch may become is bounded by the decompressor.
 
-    Control batches and empty ones are left out. Raises FoundDefect for a batch that can not be decompressed.
+    Control batches and empty ones are left out. Raises FoundDefect for a batch that can not be decompressed, behind
+    those before it.
     """
     decompressor = Decompressor()
     is_wanted = scanned.fields["holds_records"] != 0
@@ -60,15 +68,24 @@ def plain_batches(scanned: ScannedBatches, *, kept: npt.NDArray[np.bool_] | None
     parts: list[bytes] = []
     held = 0
     for number in np.flatnonzero(is_wanted).tolist():
-        part = _plain(scanned, number, decompressor)
+        try:
+            part = _plain(scanned, number, decompressor)
+        except FoundDefect:
+            if group:
+                yield _grouped(scanned, group, parts)
+            raise
         group.append(number)
         parts.append(part)
         held += len(part)
         if held >= _GROUP_BYTES:
-            yield PlainBatches(scan_batches(b"".join(parts)), scanned.fields[group])
+            yield _grouped(scanned, group, parts)
             group, parts, held = [], [], 0
     if group:
-        yield PlainBatches(scan_batches(b"".join(parts)), scanned.fields[group])
+        yield _grouped(scanned, group, parts)
+
+
+def _grouped(scanned: ScannedBatches, numbers: list[int], parts: list[bytes]) -> PlainBatches:
+    return PlainBatches(scan_batches(b"".join(parts)), scanned.fields[numbers], scanned.base_position)
 
 
 def _plain(scanned: ScannedBatches, number: int, decompressor: Decompressor) -> bytes:

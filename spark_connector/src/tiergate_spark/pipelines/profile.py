@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from tiergate_client.record_conversions import split_from_bytes
 from tiergate_client.records.batch_format import Codec
 from tiergate_spark.bounds import Bounds
+from tiergate_spark.data_loss import tell_gone
 from tiergate_spark.options import Service, parse_options
 from tiergate_spark.pipelines.connection import connected
 from tiergate_spark.pipelines.kept_frame import kept_frame
@@ -26,7 +27,7 @@ from tiergate_spark.worker_client import worker_client
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_TASKS_SCHEMA: Final = "split BINARY, min_timestamp_ms BIGINT"
+_TASKS_SCHEMA: Final = "split BINARY, min_timestamp_ms BIGINT, fail_on_data_loss BOOLEAN"
 _PERCENTILES: Final = (0.5, 0.95, 0.99)
 _PERCENTILE_ACCURACY: Final = 1000
 _DISTINCT_DEVIATION: Final = 0.02
@@ -65,7 +66,7 @@ def profile(
         given["segments"] = service.segments
     with connected(service):  # says clearly when nobody answers
         splits = plan_batch(parse_options(given), (), bounds=Bounds())
-    tasks = [(split.split, split.min_timestamp_ms) for split in splits]
+    tasks = [(split.split, split.min_timestamp_ms, split.fail_on_data_loss) for split in splits]
     reached = splits[0].service if splits else service
     with (
         kept_frame(_measured(_rows(spark, tasks, reached))) as measured,
@@ -75,13 +76,17 @@ def profile(
     return Profile(_hours(measured), _topics(measured), measured)
 
 
-def _rows(spark: SparkSession, tasks: list[tuple[bytes, int | None]], service: Service) -> DataFrame:
+def _rows(spark: SparkSession, tasks: list[tuple[bytes, int | None, bool]], service: Service) -> DataFrame:
     def read(batches: Iterable[Any]) -> Iterator[Any]:
         client = worker_client(service)
         for batch in batches:
             for task in batch.to_pylist():
-                split = split_from_bytes(task["split"])
-                yield from profile_rows(split, client.storage, min_timestamp_ms=task["min_timestamp_ms"])
+                yield from profile_rows(
+                    split_from_bytes(task["split"]),
+                    client.storage,
+                    min_timestamp_ms=task["min_timestamp_ms"],
+                    on_gone=None if task["fail_on_data_loss"] else tell_gone,
+                )
 
     rows = spark.sparkContext.parallelize(tasks, max(1, len(tasks)))
     return spark.createDataFrame(rows, _TASKS_SCHEMA, verifySchema=False).mapInArrow(read, ROWS_SCHEMA)

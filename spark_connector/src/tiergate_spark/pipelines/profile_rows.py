@@ -13,13 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tiergate_client.errors import SegmentNotFound
 from tiergate_client.interfaces import RemoteStorage
-from tiergate_client.records.batch_chunks import batch_chunks
 from tiergate_client.records.batch_format import Codec
-from tiergate_client.records.defects import WRONG_CHECKSUM, BatchDefect, FoundDefect
+from tiergate_client.records.defects import BatchDefect, FoundDefect
+from tiergate_client.records.header_scan import named_defects, scan_headers
 from tiergate_client.records.read_committed import ReadCommitted
 from tiergate_client.records.read_split import ReadSplit, SegmentRange
 from tiergate_client.records.record_decoder import RecordDecoder
+from tiergate_client.records.split_reading import OnGone
 from tiergate_spark.pipelines.hours import END_OF_CALENDAR_MS, HOUR_MS
 from tiergate_spark.pipelines.plain_batches import PlainBatches, plain_batches
 
@@ -45,36 +47,47 @@ _COLUMNS: Final = ("offset", "timestamp", "key", "value")
 _CODEC_NAMES: Final = pa.array([codec.name.lower() for codec in Codec])
 
 
-def profile_rows(split: ReadSplit, storage: RemoteStorage, *, min_timestamp_ms: int | None = None) -> Iterator[Any]:
+def profile_rows(
+    split: ReadSplit,
+    storage: RemoteStorage,
+    *,
+    min_timestamp_ms: int | None = None,
+    on_gone: OnGone | None = None,
+) -> Iterator[Any]:
     """Of every record of the split that is not older, as `pyarrow.RecordBatch`es.
 
-    Raises CorruptBatch, as `read_split` does.
+    Raises CorruptBatch, and takes `on_gone`, as `read_split` does.
     """
     decoder = RecordDecoder(_COLUMNS, check_crc=False)
     committed = ReadCommitted(split.aborted)
     for wanted in split.ranges:
         try:
-            for plain in _plain(wanted, storage, committed):
-                for records in decoder.decode(
-                    plain.batches, start_offset=wanted.start_offset, stop_offset=wanted.stop_offset
-                ):
+            with named_defects(wanted):
+                for records, plain in _decoded(wanted, storage, committed, decoder):
                     rows = _rows(records, plain, split.partition.topic)
                     if min_timestamp_ms is not None:
                         rows = rows.filter(pc.greater_equal(records["timestamp"], min_timestamp_ms))
                     yield rows
-        except FoundDefect as found:
-            raise found.defect.error(segment=str(wanted.segment.segment_id)) from found
+        except SegmentNotFound as error:
+            if on_gone is None:
+                raise
+            on_gone(wanted, error)
 
 
-def _plain(wanted: SegmentRange, storage: RemoteStorage, committed: ReadCommitted) -> Iterator[PlainBatches]:
-    """Checksums are of the bytes as they are stored, so they are checked before anything is decompressed."""
-    for scanned in batch_chunks(wanted, storage):
-        wrong = scanned.first_wrong_checksum()
-        if wrong is not None:
-            raise FoundDefect(BatchDefect(scanned.position(wrong), WRONG_CHECKSUM))
-        yield from plain_batches(scanned, kept=committed.kept(scanned))
-        if scanned.defect is not None:
-            raise FoundDefect(scanned.defect)
+def _decoded(
+    wanted: SegmentRange, storage: RemoteStorage, committed: ReadCommitted, decoder: RecordDecoder
+) -> Iterator[tuple[Any, PlainBatches]]:
+    """Checksums are of the bytes as they are stored: the scan has checked them."""
+    for scanned in scan_headers(wanted, storage):
+        for plain in plain_batches(scanned, kept=committed.kept(scanned)):
+            try:
+                for records in decoder.decode(
+                    plain.batches, start_offset=wanted.start_offset, stop_offset=wanted.stop_offset
+                ):
+                    yield records, plain
+            except FoundDefect as found:
+                stored_at = plain.stored_position(found.defect.position)
+                raise FoundDefect(BatchDefect(stored_at, found.defect.reason)) from found
 
 
 def _rows(records: Any, plain: PlainBatches, topic: str) -> Any:

@@ -89,14 +89,14 @@ def verify(
     Raises TopicNotFound for a name that the tier does not know. Damage is reported, never raised.
     """
     with connected(service) as tiergate:
-        partitions = _partitions(tiergate, topics)
+        partitions = ridden_out(lambda: _partitions(tiergate, topics), subject="the list of partitions")
         with ThreadPoolExecutor(_AT_THE_SAME_TIME) as pool:
             reports = list(pool.map(lambda one: _checked_partition(tiergate, one), partitions))
-        service = located(tiergate, service)
+        reached = ridden_out(lambda: located(tiergate, service), subject="the address of the segment plane")
     segments = [segment for report in reports for segment in report.finished]
     tasks = _tasks(segments, most=spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
     with (
-        kept_frame(_checked(spark, tasks, service)) as checked,
+        kept_frame(_checked(spark, tasks, reached)) as checked,
         followed_jobs(spark, progress, doing="verifying", total=len(tasks), unit="tasks"),
     ):
         findings = _findings(spark, checked, reports)

@@ -17,7 +17,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 PACKAGES: Final = ("tiergate", "tiergate_client", "tiergate_spark", "pyspark_tiergate")
@@ -60,8 +59,10 @@ def show_to_streams() -> None:
     none can be made, the package has to be installed for streams.
     """
     try:
+        from pyspark import SparkFiles  # noqa: PLC0415 - a client of Spark Connect alone has none
+
         shipped = Path(SparkFiles.getRootDirectory())
-    except AssertionError:  # a client of Spark Connect, which has no such directory
+    except (ImportError, AssertionError):  # or has no such directory
         return
     for file in shipped.iterdir():
         link = shipped / _OF_STREAMS / file.name

@@ -18,7 +18,8 @@ class SegmentRange:
     """Batches of one segment: those that begin in [start_position, stop_position) of its log.
 
     Both positions are borders of batches, or the log's end. Of the batches, only records in
-    [start_offset, stop_offset) are wanted: the first and the last batch may hold others.
+    [start_offset, stop_offset) are wanted: batches at both ends may hold others, or none that is wanted, and what is
+    wrong with those is no matter.
     """
 
     segment: RemoteLogSegmentMetadata
