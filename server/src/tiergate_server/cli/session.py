@@ -28,8 +28,11 @@ class Session:
     json: bool = False
 
 
-class OutputFormat(enum.Enum):
-    """For people, or for programs: then stdout holds one JSON document and nothing else."""
+class OutputFormat(enum.StrEnum):
+    """For people, or for programs: then stdout holds one JSON document and nothing else.
+
+    It is text, since typer 0.28 turns into text and back what a callback returns.
+    """
 
     HUMAN = "human"
     JSON = "json"

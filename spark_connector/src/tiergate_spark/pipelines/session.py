@@ -41,8 +41,11 @@ class Session:
         return Service(target=self.target, segments=self.segments, access=self.access)
 
 
-class OutputFormat(enum.Enum):
-    """For people, or for programs: then stdout holds one JSON document and nothing else."""
+class OutputFormat(enum.StrEnum):
+    """For people, or for programs: then stdout holds one JSON document and nothing else.
+
+    It is text, since typer 0.28 turns into text and back what a callback returns.
+    """
 
     HUMAN = "human"
     JSON = "json"
