@@ -28,7 +28,7 @@ from tiergate_client.segment_lifecycle import delete_segment
 from tiergate_server.kafka_files.sample import write_sample
 from tiergate_spark import register
 from tiergate_spark.options import Service
-from tiergate_spark.pipelines import export_plan
+from tiergate_spark.pipelines import export_plan, outage_patience
 from tiergate_spark.pipelines.export import ExportOptions, export, read_export
 from tiergate_spark.pipelines.export_layout import CommitBy
 from tiergate_spark.pipelines.export_marker import MARKER
@@ -308,7 +308,10 @@ def test_first_run_that_fails_leaves_the_directory_to_any_other(
         export(spark, topic, path, options=options_for(planes.target))
 
 
-def test_plane_that_is_the_wrong_one_or_away_is_told_with_its_option(spark: SparkSession, tmp_path: Path) -> None:
+def test_plane_that_is_the_wrong_one_or_away_is_told_with_its_option(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outage_patience, "PATIENCE_S", 0.1)
     path = tmp_path / "export"
     with running_planes(tmp_path / "planes") as planes, connect(planes.target) as tiergate:
         tier_segments(tiergate, write_sample(tmp_path, topic="away", segments=1).directory)

@@ -272,6 +272,6 @@ def test_deleted_range_fails_the_query_in_one_sentence(
         .load()
     )
     with pytest.raises(
-        StreamingQueryException, match=r"the tier has lost-0 from offset .* not at the starting 0: ask within; set fail"
+        StreamingQueryException, match=r"the tier has lost-0 from offset .* not at the starting 0: ask within; failOn"
     ):
         table.start().awaitTermination()
