@@ -16,7 +16,7 @@ from support.gated_proxy import gated_proxy
 from support.passing_outages import away_once
 from support.planes import Planes, running_planes
 from support.s3_server import Bucket
-from support.spark_commands import kill_when, spark_command
+from support.spark_commands import interrupt_when, kill_when, spark_command
 from support.tiering import tier_segments
 from tiergate_client import Tiergate, connect
 from tiergate_client.clock import system_clock
@@ -236,6 +236,22 @@ def test_run_after_a_killed_driver_exports_every_record_once(
     assert len(set(zip(left["partition"].to_pylist(), left["offset"].to_pylist(), strict=True))) == left.num_rows
     export(spark, topic, str(path), options=options_for(planes.target, partition_by=("hour",), wave_bytes=None))
     assert table(spark.read.parquet(str(path))).equals(expected)
+
+
+def test_ctrl_c_ends_a_command_with_one_sentence(planes: Planes, tiergate: Tiergate, tmp_path: Path) -> None:
+    topic, log = "export-interrupted", tmp_path / "log"
+    tier_segments(tiergate, write_sample(tmp_path, topic=topic, segments=2, segment_bytes=256 * 1024).directory)
+    with gated_proxy(planes.segments.address, hold_after_bytes=_SMALL) as proxy:
+        proxy.shut()
+        words = ["--segments", proxy.address, "export", topic, "--to", str(tmp_path / "export")]
+        code = interrupt_when(spark_command(planes.target, *words), lambda: proxy.held > 0, log=log)
+    said = log.read_text()
+    assert code == ExitCode.INTERRUPTED, said
+    assert said.splitlines()[-1] == (
+        "tiergate-spark: interrupted; run it again: offload and export go on where they were"
+    )
+    assert "Traceback" not in said
+    assert "ERROR" not in said
 
 
 def test_committed_records_of_an_s3_store_between_two_limits_become_json(

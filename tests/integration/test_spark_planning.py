@@ -237,8 +237,9 @@ def test_limits_must_name_every_partition_and_no_other(target: str) -> None:
     assert refusal(target, startingOffsets="{}", failOnDataLoss="false") == (
         "startingOffsets: it must name every partition that is read, but orders-0 is missing; -2 is earliest, -1 latest"
     )
-    assert refusal(target, endingOffsetsByTimestamp='{"orders":{"1":1}}').startswith(
-        "endingOffsetsByTimestamp: it must"
+    assert refusal(target, endingOffsetsByTimestamp='{"orders":{"1":1}}') == (
+        "endingOffsetsByTimestamp: it must name every partition that is read, but orders-0 is missing, and nothing of "
+        "orders-1 is tiered; -2 is earliest, -1 latest"
     )
     assert refusal(target, startingOffsets='{"orders":{"0":1},"once.more":{"2":-2}}') == (
         "startingOffsets: it names once.more-2, which is not among the partitions of this read; leave it out"

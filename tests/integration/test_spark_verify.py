@@ -173,11 +173,12 @@ def test_command_tells_damage_by_its_exit_code_and_writes_all_findings(
     assert run(words) == ExitCode.REFUSED
     assert f"{report} exists already; remove it, or name a new directory with --report" in capfd.readouterr().err
     assert spark.read.parquet(report).count() == len(document["findings"])
-    assert run(words[:-2]) == ExitCode.CORRUPT
+    assert run([*words[:-1], f"{report}-2"]) == ExitCode.CORRUPT
     log = tier.damaged[0].segment_id
     lines = capfd.readouterr().out.splitlines()
     assert f"damage: damaged-0, segment {log}, log at byte 0: the log does not match its checksum" in "\n".join(lines)
-    assert lines[-1].startswith("damaged: 4 segments; restore")
+    assert lines[-2].startswith("damaged: 4 segments; restore")
+    assert lines[-1] == f"the report is in {report}-2"
 
 
 def test_command_ends_well_when_all_is_sound(

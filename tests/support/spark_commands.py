@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +42,15 @@ def kill_when(command: list[str], condition: Callable[[], bool], *, log: Path) -
         assert process.poll() is None, f"it ended too soon:\n{log.read_text()}"
 
 
+def interrupt_when(command: list[str], condition: Callable[[], bool], *, log: Path) -> int:
+    """Starts a command, presses Ctrl-C as soon as the condition holds, and returns the exit code."""
+    with _started(command, log) as process:
+        wait_until(lambda: condition() or process.poll() is not None, timeout_s=100)
+        assert process.poll() is None, f"it ended too soon:\n{log.read_text()}"
+        os.killpg(process.pid, signal.SIGINT)
+        return process.wait(60)
+
+
 @contextmanager
 def _started(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as output:
@@ -49,7 +58,8 @@ def _started(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]
     try:
         yield process
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # of what was interrupted nothing may be left
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 

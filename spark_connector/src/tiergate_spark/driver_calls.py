@@ -28,19 +28,18 @@ def answered(ask: Callable[[], Answer], *, client: Tiergate, service: Service) -
     """What `ask` returns, which may be done anew. Errors come without the calls behind them: Spark would print all."""
 
     def tell(failure: Unavailable) -> None:
-        fact = failure.message if failure.reason else f"a plane of Tiergate at {service.target} does not answer"
-        _log.warning("%s; it is asked again for up to %d seconds", fact, PATIENCE_S)
+        _log.warning("%s; it is asked again for up to %d seconds", failure.message, PATIENCE_S)
 
     try:
         return ride_out(ask, patience_s=PATIENCE_S, on_outage=tell)
     except Unavailable as error:
         if error.reason:  # the server itself said so, hence it was reached
-            raise error from None
+            raise error.with_traceback(None) from None
         raise _out_of_reach(client, service, error) from None
     except NotOffered as error:
-        raise _wrong_plane(client, service) or error from None
+        raise _wrong_plane(client, service) or error.with_traceback(None) from None
     except TiergateError as error:
-        raise error from None
+        raise error.with_traceback(None) from None
 
 
 def missing_plane(client: Tiergate, service: Service, *, option_words: str) -> tuple[str, str] | None:

@@ -59,9 +59,10 @@ def check_named_partitions(tiered: set[TopicPartition], options: SourceOptions) 
             continue
         option, places = named
         if missing := tiered - places:
+            strange = f", and nothing of {partition_names(places - tiered)} is tiered" if places - tiered else ""
             raise InvalidField.of(
                 option,
-                f"it must name every partition that is read, but {partition_names(missing)} is missing; "
+                f"it must name every partition that is read, but {partition_names(missing)} is missing{strange}; "
                 "-2 is earliest, -1 latest",
             )
         untiered |= places - tiered

@@ -131,6 +131,14 @@ def test_wrong_usage_is_one_sentence_that_names_the_help(cli: Cli, arguments: li
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_option_that_stands_before_the_command_is_told_so_behind_it(cli: Cli) -> None:
+    result = cli("ls", "--target", "127.0.0.1:1")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "tiergate: --target stands before the command; see `tiergate --help`\n",
+    )
+
+
 def test_wrong_usage_is_json_when_json_is_asked_for(cli: Cli) -> None:
     assert cli("show", "-o", "json").error["exit_code"] == 2
 

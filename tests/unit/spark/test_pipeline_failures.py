@@ -124,6 +124,13 @@ def test_what_is_wrong_from_the_start_is_told_before_spark_starts(
     assert message in line
 
 
+def test_option_that_stands_before_the_command_is_told_so_behind_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", "orders", "--target", "127.0.0.1:1"]) == ExitCode.USAGE
+    assert capsys.readouterr().err == (
+        "tiergate-spark: --target stands before the command; see `tiergate-spark --help`\n"
+    )
+
+
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2, 3]", "yarn", "spark://a:7077,b:7077", "k8s://c"])
 def test_master_of_every_kind_is_taken(master: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--master", master, "offload", "/nosuch-0"]) == ExitCode.NOT_FOUND

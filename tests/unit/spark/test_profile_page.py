@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from tiergate_spark.pipelines.chart_axes import DAY_MS, TimeAxis, round_ticks
 from tiergate_spark.pipelines.hours import END_OF_CALENDAR_MS, HOUR_MS
+from tiergate_spark.pipelines.profile_command import summary_text
 from tiergate_spark.pipelines.profile_page import HourProfile, Measures, TopicProfile, profile_page
 
 FIRST_MS = 1_700_002_800_000
@@ -113,3 +115,8 @@ def test_ticks_reach_the_highest_value_in_even_steps(highest: float, base: int) 
     assert 2 <= len(ticks) <= 6
     steps = {round((after - before) / ticks[1], 6) for before, after in pairwise(ticks)}
     assert steps == {1.0}
+
+
+def test_summary_says_where_page_and_report_are() -> None:
+    lines = summary_text([], Path("page.html"), "s3a://reports/orders").splitlines()
+    assert lines == ["there are no records", "the page is page.html", "the report is in s3a://reports/orders"]

@@ -115,9 +115,15 @@ def run(arguments: Sequence[str], *, connector: Connector = open_connection) -> 
 def _of_usage(error: typer.TyperException) -> Failure:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else PROGRAM
+    if context and (option := getattr(error, "option_name", None)) in _options_before_commands(context):
+        return Failure(f"{option} stands before the command; see `{PROGRAM} --help`", ExitCode.USAGE, "USAGE")
     message = " ".join(error.format_message().split()).rstrip(".")  # choices are listed in lines of their own
     message = message.replace(": Value error, ", ": ", 1)  # the parser's name for what the sentence says itself
     return Failure(f"{message}; see `{command} --help`", ExitCode.USAGE, "USAGE")
+
+
+def _options_before_commands(context: typer.Context) -> set[str]:
+    return {name for parameter in context.find_root().command.params for name in parameter.opts}
 
 
 def _fail(session: Session, failure: Failure) -> int:

@@ -19,7 +19,8 @@ _LOOK_AGAIN_S = 0.05
 
 def cannot_listen(setting: str, address: str) -> ConfigError:
     return ConfigError(
-        f"{setting} = {address} cannot be listened on: another program has it, or it is no address of this machine."
+        f"{setting} = {address} cannot be listened on: another program has it, or it is no address of this machine; "
+        f"stop that program, or name another address with --set {setting}=HOST:PORT."
     )
 
 

@@ -5,6 +5,7 @@ Works alike as a console script and under spark-submit, see `tiergate_spark/spar
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -123,6 +124,9 @@ def _require_master(master: str | None, *, option: str) -> None:
 def main() -> NoReturn:
     # gRPC's core writes lines of its own to stderr, beside the one sentence that we write.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # And so does py4j, with tracebacks, when Ctrl-C comes in the middle of a call of the JVM; also as nobody's logger.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(lambda record: not record.getMessage().endswith("while sending command."))
     sys.exit(run(sys.argv[1:]))
 
 
@@ -143,16 +147,25 @@ def run(arguments: Sequence[str]) -> int:
             raise
         return _fail(session, describe(error))
     if code == ExitCode.INTERRUPTED:
-        return _fail(session, Failure("interrupted; run it again, it goes on where it was", ExitCode.INTERRUPTED))
+        return _fail(
+            session,
+            Failure("interrupted; run it again: offload and export go on where they were", ExitCode.INTERRUPTED),
+        )
     return code if isinstance(code, int) else ExitCode.DONE
 
 
 def _of_usage(error: typer.TyperException) -> Failure:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else PROGRAM
+    if context and (option := getattr(error, "option_name", None)) in _options_before_commands(context):
+        return Failure(f"{option} stands before the command; see `{PROGRAM} --help`", ExitCode.USAGE, "USAGE")
     message = " ".join(error.format_message().split()).rstrip(".")  # choices are listed in lines of their own
     message = message.replace("Value error, ", "", 1)  # of the library that checks choices
     return Failure(f"{message}; see `{command} --help`", ExitCode.USAGE, "USAGE")
+
+
+def _options_before_commands(context: typer.Context) -> set[str]:
+    return {name for parameter in context.find_root().command.params for name in parameter.opts}
 
 
 def _fail(session: Session, failure: Failure) -> int:

@@ -66,7 +66,9 @@ def profile(
             found = topic_profiles(measured)
     if html is not None:
         html.write_text(profile_page(found), encoding="utf-8")
-    print_summary(output, document={"topics": [_document(one) for one in found]}, text=_text(found, html))
+    print_summary(
+        output, document={"topics": [_document(one) for one in found]}, text=summary_text(found, html, report)
+    )
 
 
 def _require_place(html: Path | None) -> None:
@@ -105,7 +107,7 @@ def _document(one: TopicProfile) -> dict[str, Any]:
     return {"topic": one.topic, **measured(one.measures), "hours": hours}
 
 
-def _text(found: list[TopicProfile], html: Path | None) -> str:
+def summary_text(found: list[TopicProfile], html: Path | None, report: str | None) -> str:
     lines = []
     for one in found:
         measures = one.measures
@@ -118,4 +120,5 @@ def _text(found: list[TopicProfile], html: Path | None) -> str:
         )
     lines += [] if found else ["there are no records"]
     lines += [] if html is None else [f"the page is {html}"]
+    lines += [] if report is None else [f"the report is in {report}"]
     return "\n".join(lines)

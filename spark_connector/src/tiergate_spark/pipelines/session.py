@@ -5,7 +5,9 @@ from __future__ import annotations
 import enum
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -82,6 +84,20 @@ def warn(session: Session, message: str) -> None:
 
 
 @contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """PySpark has Ctrl-C cancel all jobs by a call that comes in the middle of another one, and py4j then logs both.
+
+    Without it the command is interrupted, and ends Spark with its jobs.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def running_spark(session: Session, *, name: str) -> Iterator[SparkSession]:
     """A Spark as spark-submit, the environment and the options describe it; ended when the command ends."""
     from pyspark import SparkConf  # noqa: PLC0415 - help needs no Spark, and is there sooner
@@ -99,7 +115,8 @@ def running_spark(session: Session, *, name: str) -> Iterator[SparkSession]:
         builder = builder.master(session.master)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with _own_interrupts():
+        spark = builder.getOrCreate()
     try:
         if session.ship:
             ship(spark)

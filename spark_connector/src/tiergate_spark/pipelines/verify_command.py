@@ -50,7 +50,10 @@ def verify(
                 write_report(verification.findings, report, format=report_format)
             told = _worst(verification)
     summary = verification.summary
-    print_summary(output, document={**asdict(summary), "findings": told}, text=summary_text(told, summary))
+    text = summary_text(told, summary)
+    if report is not None:
+        text += f"\nthe report is in {report}"
+    print_summary(output, document={**asdict(summary), "findings": told}, text=text)
     if not summary.is_sound:
         raise typer.Exit(ExitCode.CORRUPT)
 
