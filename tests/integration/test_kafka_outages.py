@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -20,7 +20,12 @@ from tiergate_server.adapters.kafka_log import KafkaEventLog
 from tiergate_server.adapters.kafka_settings import KafkaLogSettings
 from tiergate_server.metadata.event_log import LogRecord, PositionLost
 
+pytestmark = pytest.mark.timeout(300)
+
 WAIT_S = 30.0
+# A record that was on its way when a broker went may be given up only after the producer's delivery timeout of 30 s,
+# and what is behind it waits for that.
+RECOVERY_S = 75.0
 
 OpenLog = Callable[[Sequence[KafkaBroker]], KafkaEventLog]
 
@@ -69,14 +74,46 @@ class Publisher:
         self._stop.set()
         self._thread.join(WAIT_S)
 
-    def has_acknowledged(self, count: int) -> bool:
-        return sum(1 for fate in self.fates if fate.future.done() and fate.future.exception() is None) >= count
+    def wait_for(self, count: int, *, timeout_s: float = RECOVERY_S) -> None:
+        """Until so many are acknowledged."""
+        try:
+            wait_until(lambda: self.outcomes()["acknowledged"] >= count, timeout_s=timeout_s)
+        except AssertionError:
+            pytest.fail(f"{count} were to be acknowledged within {timeout_s} s: {dict(self.outcomes())}")
+
+    def outcomes(self) -> Counter[str]:
+        """How many are acknowledged, still out, or failed, by the error."""
+        return Counter(map(_outcome, tuple(self.fates)))
 
     def _work(self) -> None:
         while not self._stop.wait(0.002):
             number = len(self.fates)
             partition, value = number % 3, f"{self._name}-{number:06}".encode()
             self.fates.append(Fate(partition, value, self._log.publish(partition, value)))
+
+
+def _outcome(fate: Fate) -> str:
+    if not fate.future.done():
+        return "out"
+    error = fate.future.exception()
+    return "acknowledged" if error is None else repr(error)
+
+
+Publishing = Callable[[KafkaEventLog, str], Publisher]
+
+
+@pytest.fixture
+def publishing() -> Iterator[Publishing]:
+    """Begins to publish; ends with the test, however that ends."""
+    begun: list[Publisher] = []
+
+    def begin(log: KafkaEventLog, name: str) -> Publisher:
+        begun.append(Publisher(log, name))
+        return begun[-1]
+
+    yield begin
+    for each in begun:
+        each.stop()
 
 
 def cancelled_in_the_outage(log: KafkaEventLog) -> list[Fate]:
@@ -122,42 +159,47 @@ def settled_end(log: KafkaEventLog, histories: list[list[Fate]]) -> int:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_publishers_and_subscribers_survive_a_broker_restart(tmp_path: Path, how: str, open_log: OpenLog) -> None:
+def test_publishers_and_subscribers_survive_a_broker_restart(
+    tmp_path: Path, how: str, open_log: OpenLog, publishing: Publishing
+) -> None:
     with running_broker(tmp_path / "kafka") as broker:
         log = open_log([broker])
         stream = log.subscribe({0: 0, 1: 0, 2: 0})
-        publishers = [Publisher(log, name) for name in ("one", "other")]
-        wait_until(lambda: all(each.has_acknowledged(100) for each in publishers), timeout_s=WAIT_S)
+        publishers = [publishing(log, name) for name in ("one", "other")]
+        for each in publishers:
+            each.wait_for(100, timeout_s=WAIT_S)
         (broker.stop if how == "stop" else broker.kill)()
         probes = cancelled_in_the_outage(log)
         counts = [len(each.fates) for each in publishers]
         broker.start()
         for each, count in zip(publishers, counts, strict=True):
-            wait_until(functools.partial(each.has_acknowledged, count + 100), timeout_s=WAIT_S)
+            each.wait_for(count + 100)
             each.stop()
         histories = [probes, *(each.fates for each in publishers)]
         live = take(stream, settled_end(log, histories))
         assert_log_kept_its_word(log, histories, live)
 
 
-def test_publishers_and_subscribers_survive_leader_changes(tmp_path: Path, open_log: OpenLog, name: str) -> None:
+def test_publishers_and_subscribers_survive_leader_changes(
+    tmp_path: Path, open_log: OpenLog, publishing: Publishing, name: str
+) -> None:
     with running_cluster(tmp_path) as brokers:
         log = open_log(brokers)
         stream = log.subscribe({0: 0, 1: 0, 2: 0})
         topics = KafkaTopics(brokers[0])
-        publisher = Publisher(log, "only")
+        publisher = publishing(log, "only")
         victim = brokers[1]
-        wait_until(lambda: publisher.has_acknowledged(100), timeout_s=WAIT_S)
+        publisher.wait_for(100, timeout_s=WAIT_S)
         assert victim.node_id in topics.leaders(name).values()
         victim.kill()
         count = len(publisher.fates)
-        wait_until(lambda: publisher.has_acknowledged(count + 100), timeout_s=WAIT_S)
+        publisher.wait_for(count + 100)
         assert victim.node_id not in topics.leaders(name).values()
         victim.start()
         wait_until(lambda: topics.in_sync(name) == 3, timeout_s=WAIT_S)
         topics.elect_preferred_leaders(name)
         count = len(publisher.fates)
-        wait_until(lambda: publisher.has_acknowledged(count + 100), timeout_s=WAIT_S)
+        publisher.wait_for(count + 100)
         assert victim.node_id in topics.leaders(name).values()
         publisher.stop()
         live = take(stream, settled_end(log, [publisher.fates]))
