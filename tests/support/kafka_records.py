@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from confluent_kafka import KafkaError, Producer
 
@@ -15,6 +15,7 @@ from support.kafka_oracle import KafkaOracle
 Row: TypeAlias = dict[str, Any]
 End: TypeAlias = Literal["none", "commit", "abort", "open"]
 
+_ENDS: Final = ("commit", "abort")
 _TIMEOUT_S = 30.0
 
 
@@ -29,14 +30,16 @@ class KafkaRecords:
     def produce_with_java(
         self, topic: str, rows: Sequence[Row], *, end: End = "none", config: Mapping[str, str] | None = None
     ) -> None:
-        """A transaction that the same transactional id left open is gone on with."""
+        """A transaction that the same transactional id left open is gone on with; one that ends is marked in the log."""
         written = [_texts(row) for row in rows]
         self._oracle.ask("produce_records", topic=topic, records=written, end=end, config=self._config(config or {}))
+        if end in _ENDS:
+            self._await_markers((config or {})["transactional.id"])
 
     def produce_with_librdkafka(
         self, topic: str, rows: Sequence[Row], *, end: End = "none", config: Mapping[str, str] | None = None
     ) -> None:
-        """A transaction that the same transactional id left open is gone on with."""
+        """A transaction that the same transactional id left open is gone on with; one that ends is marked in the log."""
         transactional_id = (config or {}).get("transactional.id", "")
         producer = self._open.pop(transactional_id, None)
         if producer is None:
@@ -63,6 +66,8 @@ class KafkaRecords:
             producer.abort_transaction(_TIMEOUT_S)
         elif end == "open":
             self._open[transactional_id] = producer
+        if end in _ENDS:
+            self._await_markers(transactional_id)
 
     def consumed(self, topic: str, *, partition: int = 0, isolation: str = "read_uncommitted") -> list[Row]:
         """What the Java consumer is given, from the beginning to the end that it is told of."""
@@ -98,6 +103,10 @@ class KafkaRecords:
 
     def directory(self, topic: str, *, partition: int = 0) -> Path:
         return self._broker.directory / "data" / f"{topic}-{partition}"
+
+    def _await_markers(self, transactional_id: str) -> None:
+        """Else records that are written next may come before them, into a segment of their own."""
+        self._oracle.ask("await_markers", transactional_id=transactional_id, config=self._config({}))
 
     def _consumer_config(self, isolation: str) -> dict[str, str]:
         # A consumer is closed when its last fetch is answered, which waits for records that do not come.

@@ -70,6 +70,7 @@ public final class Oracle {
                 return ask(manager(command), command.required("questions"));
             }
             case "produce_records" -> records.produce(command);
+            case "await_markers" -> RecordCommands.awaitMarkers(command);
             case "consume_records" -> {
                 return RecordCommands.consume(command);
             }

@@ -5,6 +5,8 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
@@ -28,13 +30,18 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.Future;
 
 /** Records as Kafka writes them, reads them from files, and gives them to consumers. Of partition 0, unless told. */
 final class RecordCommands {
+    private static final Set<TransactionState> UNDER_WAY = EnumSet.of(TransactionState.ONGOING,
+        TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT, TransactionState.PREPARE_EPOCH_FENCE);
+
     /** By transactional id: whose transactions are left open, since closing the producer would abort them. */
     private final Map<String, KafkaProducer<byte[], byte[]>> open = new HashMap<>();
 
@@ -67,6 +74,16 @@ final class RecordCommands {
             default -> { }
         }
         producer.close();
+    }
+
+    /** Ending a transaction returns when its end is decided: what marks it in each partition is written later. */
+    static void awaitMarkers(JsonNode command) throws Exception {
+        String transactionalId = command.required("transactional_id").textValue();
+        try (Admin admin = Admin.create(config(command))) {
+            while (UNDER_WAY.contains(admin.describeTransactions(List.of(transactionalId))
+                    .description(transactionalId).get().state()))
+                Thread.sleep(5);
+        }
     }
 
     static JsonNode consume(JsonNode command) {
