@@ -26,7 +26,7 @@ columns = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 (decoded,) = decode_batches(bytes.fromhex(sys.argv[1]), columns=columns)
 assert b"value" in frame_records(decoded).content.tobytes()
 loops = getattr(engine(), "_kernels", None)
-names = ("walk_batches", "decompress", "index_records", "index_headers", "gather")
+names = ("walk_batches", "decompress", "read_records", "index_headers", "gather")
 compiled = [] if loops is None else [*(getattr(loops, name) for name in names), _framing()]
 print(type(engine()).__name__, *(sum(loop.stats.cache_hits.values()) for loop in compiled))
 """

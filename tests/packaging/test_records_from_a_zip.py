@@ -23,7 +23,7 @@ from tiergate_client.records.engines import engine
 assert tiergate_client.__file__.startswith(archive)
 assert [one["value"].to_pylist() for one in decode_batches(bytes.fromhex(batch))] == [[b"v"]]
 loops = getattr(engine(), "_kernels", None)
-compiled = [] if loops is None else [loops.index_records, loops.index_headers, loops.gather]
+compiled = [] if loops is None else [loops.read_records, loops.index_headers, loops.gather]
 print(type(engine()).__name__, *(sum(loop.stats.cache_hits.values()) for loop in compiled))
 """
 

@@ -30,7 +30,7 @@ class KafkaRecords:
     def produce_with_java(
         self, topic: str, rows: Sequence[Row], *, end: End = "none", config: Mapping[str, str] | None = None
     ) -> None:
-        """A transaction that the same transactional id left open is gone on with; one that ends is marked in the log."""
+        """What the same transactional id left open is gone on with; a transaction that ends is marked in the log."""
         written = [_texts(row) for row in rows]
         self._oracle.ask("produce_records", topic=topic, records=written, end=end, config=self._config(config or {}))
         if end in _ENDS:
@@ -39,7 +39,7 @@ class KafkaRecords:
     def produce_with_librdkafka(
         self, topic: str, rows: Sequence[Row], *, end: End = "none", config: Mapping[str, str] | None = None
     ) -> None:
-        """A transaction that the same transactional id left open is gone on with; one that ends is marked in the log."""
+        """What the same transactional id left open is gone on with; a transaction that ends is marked in the log."""
         transactional_id = (config or {}).get("transactional.id", "")
         producer = self._open.pop(transactional_id, None)
         if producer is None:

@@ -20,8 +20,9 @@ from tiergate_client.errors import InvalidField
 from tiergate_client.records import Codec, native_codecs
 from tiergate_client.records.batch_table import ATTRIBUTES, END, START, TABLE_COLUMNS
 from tiergate_client.records.decompression import CanNotDecompress, Decompressor
-from tiergate_client.records.engines import Bytes, Longs, engine
+from tiergate_client.records.engines import engine
 from tiergate_client.records.native_codecs import NativeCodecs, _library
+from tiergate_client.records.record_columns import Bytes, Longs
 from tiergate_client.records.record_decoder import RecordDecoder
 
 ROOM = 300_000

@@ -22,7 +22,8 @@ import pyarrow as pa
 from tiergate_client.batch_layout import CODEC_MASK
 from tiergate_client.records.batch_format import Codec
 from tiergate_client.records.batch_table import ATTRIBUTES, END, START
-from tiergate_client.records.engines import Bytes, Frames, Longs
+from tiergate_client.records.engines import Frames
+from tiergate_client.records.record_columns import Bytes, Longs
 
 DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 

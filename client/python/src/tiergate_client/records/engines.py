@@ -7,21 +7,13 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from tiergate_client.records.batch_format import Codec
 from tiergate_client.records.batch_walking import WalkedBatches
-from tiergate_client.records.defects import RecordDefect
+from tiergate_client.records.record_columns import Bytes, Longs, RecordColumns, Wanted
 
 _logger = logging.getLogger(__name__)
 
 EngineName: TypeAlias = Literal["numba", "numpy"]
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Longs: TypeAlias = npt.NDArray[np.int64]
-
-SPAN_ROWS: Final = 6
-"""Of the spans of records: start and length of the key, of the value, start and number of the headers; -1 is null."""
 
 HEADER_SPAN_ROWS: Final = 4
 """Of the spans of headers: start and length of the key and of the value."""
@@ -54,22 +46,20 @@ class Engine(Protocol):
         """For one thread; None where every batch is left to pyarrow."""
         ...
 
-    def index_records(
-        self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs
-    ) -> tuple[int, RecordDefect, int]:
-        """Fills in offsets, timestamps and spans. The first batch with a defect, or -1; which; where the records end.
+    def read_records(self, data: Bytes, batches: Longs, wanted: Wanted) -> RecordColumns:
+        """All records of the batches, which have one at least. Raises DefectiveBatch.
 
         Of the table of batches the first RECORD_COLUMNS are read (`batch_table.py`). Sound are batches whose records
         fill their bytes exactly and whose offsets ascend within the batch.
         """
         ...
 
-    def index_headers(self, data: Bytes, spans: Longs, header_spans: Longs) -> None:
-        """Fills in the spans of the headers of sound records."""
+    def index_headers(self, data: Bytes, headers: Longs, header_spans: Longs) -> None:
+        """Fills in the spans of the headers of sound records; see RecordColumns.headers."""
         ...
 
     def gather(self, data: Bytes, starts: Longs, lengths: Longs) -> Any:
-        """The spans, which ascend, as an Arrow array of type binary."""
+        """The spans, which ascend, as an Arrow array of type binary. One of the length -1 is null."""
         ...
 
 

@@ -10,18 +10,21 @@ import pyarrow as pa
 
 from tiergate_client.records.arrow_arrays import from_numpy
 from tiergate_client.records.columns import HEADERS_TYPE
-from tiergate_client.records.engines import HEADER_SPAN_ROWS, Bytes, Engine, Longs
+from tiergate_client.records.engines import HEADER_SPAN_ROWS, Engine
+from tiergate_client.records.record_columns import Bytes, RecordColumns
 
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
-def headers_array(engine: Engine, data: Bytes, spans: Longs) -> Any:
-    """A record without headers has an empty list."""
-    ends = np.zeros(spans.shape[1] + 1, np.int32)
-    np.cumsum(spans[5], out=ends[1:])
+def headers_array(engine: Engine, data: Bytes, columns: RecordColumns) -> Any:
+    """Of columns with headers. A record without any has an empty list."""
+    headers = columns.headers
+    assert headers is not None  # noqa: S101 - for the type checker
+    ends = np.zeros(headers.shape[1] + 1, np.int32)
+    np.cumsum(headers[1], out=ends[1:])
     header_spans = np.empty((HEADER_SPAN_ROWS, int(ends[-1])), np.int64)
-    engine.index_headers(data, spans, header_spans)
+    engine.index_headers(data, headers, header_spans)
     keys = _as_text(engine.gather(data, header_spans[0], header_spans[1]))
     values = engine.gather(data, header_spans[2], header_spans[3])
     structs = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type))

@@ -7,15 +7,18 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tiergate_client.records.batch_table import TABLE_COLUMNS
+from tiergate_client.records.batch_table import COUNT, END, START, TABLE_COLUMNS
 from tiergate_client.records.batch_walking import WalkedBatches
 from tiergate_client.records.defects import RecordDefect
-from tiergate_client.records.engines import Bytes, Frames, Longs
+from tiergate_client.records.engines import Frames
 from tiergate_client.records.kernel_loading import load_kernels
 from tiergate_client.records.native_codecs import NativeCodecs
+from tiergate_client.records.record_columns import Bytes, DefectiveBatch, Longs, RecordColumns, Wanted
 
 # Batches are larger as a rule. Where they are not, they are walked through twice.
 _BATCH_BYTES: Final = 4096
+_NO_MEMORY: Final = (np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint8))
+"""By which the loops know that a column is not wanted."""
 
 
 class NumbaEngine:
@@ -37,24 +40,62 @@ class NumbaEngine:
     def frames(self) -> Frames:
         return _NativeFrames(self._kernels)
 
-    def index_records(
-        self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs
-    ) -> tuple[int, RecordDefect, int]:
-        batch, defect, end = self._kernels.index_records(data, batches, offsets, timestamps, spans)
-        return batch, RecordDefect(defect), end
+    def read_records(self, data: Bytes, batches: Longs, wanted: Wanted) -> RecordColumns:
+        starts, ends, count = batches[:, [START, END, COUNT]].sum(axis=0).tolist()
+        most_bytes = ends - starts + self._kernels.STEP_BYTES
+        offsets, timestamps = np.empty(count, np.int64), np.empty(count, np.int64)
+        keys = _BinaryColumn(count, most_bytes) if wanted.keys else None
+        values = _BinaryColumn(count, most_bytes) if wanted.values else None
+        headers = np.empty((2, count if wanted.headers else 0), np.int64)
+        totals = np.empty(4, np.int64)
+        failed, defect, end = self._kernels.read_records(
+            data, batches, offsets, timestamps, *_memory_of(keys), *_memory_of(values), headers, totals
+        )
+        if failed >= 0:
+            raise DefectiveBatch(failed, RecordDefect(defect))
+        key_bytes, null_keys, value_bytes, null_values = totals.tolist()
+        return RecordColumns(
+            offsets,
+            timestamps,
+            None if keys is None else keys.array(key_bytes, null_keys),
+            None if values is None else values.array(value_bytes, null_values),
+            headers if wanted.headers else None,
+            end,
+        )
 
-    def index_headers(self, data: Bytes, spans: Longs, header_spans: Longs) -> None:
-        self._kernels.index_headers(data, spans, header_spans)
+    def index_headers(self, data: Bytes, headers: Longs, header_spans: Longs) -> None:
+        self._kernels.index_headers(data, headers, header_spans)
 
     def gather(self, data: Bytes, starts: Longs, lengths: Longs) -> Any:
-        count = len(starts)
         null_count = int(np.count_nonzero(lengths < 0))
-        ends = np.empty(count + 1, np.int32)
-        validity = np.zeros((count + 7) // 8, np.uint8)
-        gathered = np.empty(int(lengths.sum()) + null_count, np.uint8)
-        self._kernels.gather(data, starts, lengths, ends, validity, gathered)
-        buffers = [pa.py_buffer(validity) if null_count else None, pa.py_buffer(ends), pa.py_buffer(gathered)]
-        return pa.Array.from_buffers(pa.binary(), count, buffers, null_count)
+        size = int(lengths.sum()) + null_count
+        column = _BinaryColumn(len(starts), size)
+        self._kernels.gather(data, starts, lengths, *column.memory)
+        return column.array(size, null_count)
+
+
+class _BinaryColumn:
+    """The memory of a column of type binary, which the loops fill."""
+
+    def __init__(self, count: int, most_bytes: int) -> None:
+        self._ends = np.empty(count + 1, np.int32)
+        self._validity = np.full((count + 7) // 8, 0xFF, np.uint8)
+        self._content = np.empty(most_bytes, np.uint8)
+
+    @property
+    def memory(self) -> tuple[Any, Any, Any]:
+        return self._ends, self._validity, self._content
+
+    def array(self, size_bytes: int, null_count: int) -> Any:
+        """What was not needed is given back."""
+        self._content.resize(size_bytes, refcheck=False)
+        validity = pa.py_buffer(self._validity) if null_count else None
+        buffers = [validity, pa.py_buffer(self._ends), pa.py_buffer(self._content)]
+        return pa.Array.from_buffers(pa.binary(), len(self._ends) - 1, buffers, null_count)
+
+
+def _memory_of(column: _BinaryColumn | None) -> tuple[Any, Any, Any]:
+    return _NO_MEMORY if column is None else column.memory
 
 
 class _NativeFrames:

@@ -12,10 +12,12 @@ import pyarrow as pa
 from tiergate_client.records.batch_table import RECORD_COLUMNS
 from tiergate_client.records.batch_walking import WalkedBatches, walk_batches
 from tiergate_client.records.defects import MOST_HEADERS, RecordDefect
-from tiergate_client.records.engines import Bytes, Longs
+from tiergate_client.records.record_columns import Bytes, DefectiveBatch, Longs, RecordColumns, Wanted
 from tiergate_client.records.varint_reading import INT_BITS, VarintTooLong, read_bounded_varint, read_varints
 
 _LONG_BITS: Final = 64
+_SPAN_ROWS: Final = 6
+"""Start and length of the key, of the value, start and number of the headers; the length of what is null is -1."""
 
 
 class NumpyEngine:
@@ -27,23 +29,32 @@ class NumpyEngine:
     def frames(self) -> None:
         return None
 
-    def index_records(
-        self, data: Bytes, batches: Longs, offsets: Longs, timestamps: Longs, spans: Longs
-    ) -> tuple[int, RecordDefect, int]:
+    def read_records(self, data: Bytes, batches: Longs, wanted: Wanted) -> RecordColumns:
         walk = _walk_records(data.data, batches)
         count = len(walk.starts)
         batch_of = np.repeat(np.arange(len(batches)), batches[:, 2])[:count]
         columns = _Columns(data, walk.starts, walk.ends)
-        columns.read(offsets[:count], timestamps[:count], spans[:, :count], batch_of, batches)
+        offsets, timestamps = np.empty(count, np.int64), np.empty(count, np.int64)
+        spans = np.empty((_SPAN_ROWS, count), np.int64)
+        columns.read(offsets, timestamps, spans, batch_of, batches)
         failed = int(columns.defects.argmax()) if count and columns.defects.any() else None
         if failed is not None and (walk.failed_batch < 0 or batch_of[failed] <= walk.failed_batch):
-            return int(batch_of[failed]), RecordDefect(columns.first_defect(failed)), 0
-        return walk.failed_batch, walk.defect, int(walk.ends[-1]) if count else 0
+            raise DefectiveBatch(int(batch_of[failed]), RecordDefect(columns.first_defect(failed)))
+        if walk.failed_batch >= 0:
+            raise DefectiveBatch(walk.failed_batch, walk.defect)
+        return RecordColumns(
+            offsets,
+            timestamps,
+            self.gather(data, spans[0], spans[1]) if wanted.keys else None,
+            self.gather(data, spans[2], spans[3]) if wanted.values else None,
+            spans[4:] if wanted.headers else None,
+            int(walk.ends[-1]),
+        )
 
-    def index_headers(self, data: Bytes, spans: Longs, header_spans: Longs) -> None:
+    def index_headers(self, data: Bytes, headers: Longs, header_spans: Longs) -> None:
         view, header = data.data, 0
-        with_headers = np.flatnonzero(spans[5])
-        for at, count in zip(spans[4, with_headers].tolist(), spans[5, with_headers].tolist(), strict=True):
+        with_headers = np.flatnonzero(headers[1])
+        for at, count in zip(*headers[:, with_headers].tolist(), strict=True):
             found, _ = _walk_headers(view, at, len(view), count)
             header_spans[:, header : header + count] = np.array(found, np.int64).reshape(count, 4).T
             header += count

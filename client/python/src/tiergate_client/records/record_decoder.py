@@ -23,10 +23,11 @@ from tiergate_client.records.batch_table import (
     START,
     record_steps,
 )
-from tiergate_client.records.column_building import ColumnBuilder, IndexedRecords
+from tiergate_client.records.column_building import ColumnBuilder, Records
 from tiergate_client.records.decompression import DEFAULT_MAX_DECOMPRESSED_BYTES, Decompressor
 from tiergate_client.records.defects import MOST_HEADERS, REASONS, WRONG_CHECKSUM, BatchDefect, FoundDefect
-from tiergate_client.records.engines import SPAN_ROWS, Bytes, EngineName, Longs, engine
+from tiergate_client.records.engines import EngineName, engine
+from tiergate_client.records.record_columns import Bytes, DefectiveBatch, Longs, Wanted
 
 Mask = npt.NDArray[np.bool_]
 
@@ -65,7 +66,6 @@ class RecordDecoder:
         self._check_crc = check_crc
         self._decompressor = Decompressor(max_bytes_per_batch=max_decompressed_bytes, frames=self._engine.frames())
         self._group_bytes = min(max(group_bytes, 1), MOST_GROUP_BYTES)
-        self._spans = np.empty(0, np.int64)
         self.walk_batches = self._engine.walk_batches
 
     def decode(
@@ -114,7 +114,7 @@ class RecordDecoder:
             yield begin, end
             begin = end
 
-    def _groups(self, batches: ScannedBatches) -> Iterator[IndexedRecords]:
+    def _groups(self, batches: ScannedBatches) -> Iterator[Records]:
         if not len(batches):
             return
         if (batches.table[:, ATTRIBUTES] & CODEC_MASK).any():
@@ -122,7 +122,7 @@ class RecordDecoder:
         else:
             yield from self._records(batches, np.frombuffer(batches.buffer, np.uint8), batches.table)
 
-    def _decompressed_groups(self, batches: ScannedBatches) -> Iterator[IndexedRecords]:
+    def _decompressed_groups(self, batches: ScannedBatches) -> Iterator[Records]:
         """All of a group stands in the decompressor's buffer, so that there is one array to read from."""
         data = np.frombuffer(batches.buffer, np.uint8)
         self._decompressor.clear()  # a call that was given up may have left something
@@ -139,62 +139,44 @@ class RecordDecoder:
         if reason is not None:
             raise FoundDefect(BatchDefect(batches.position(done), reason))
 
-    def _records(self, batches: ScannedBatches, data: Bytes, table: Longs) -> Iterator[IndexedRecords]:
+    def _records(self, batches: ScannedBatches, data: Bytes, table: Longs) -> Iterator[Records]:
         """Of one group; only the last batch of one may be large. Raises FoundDefect behind the sound ones."""
         sizes = table[:, END] - table[:, START]
         too_many = np.flatnonzero(table[:, COUNT] > sizes // MIN_RECORD_BYTES)
         sound = int(too_many[0]) if len(too_many) else len(table)
+        is_large = sound and sizes[sound - 1] > 2 * self._group_bytes
+        together = sound - 1 if is_large else sound
+        done = 0
         try:
-            if sound and sizes[sound - 1] > 2 * self._group_bytes:
-                yield from self._indexed(data, table[: sound - 1])
-                yield from self._in_steps(data, table[sound - 1], sound - 1)
-            else:
-                yield from self._indexed(data, table[:sound])
-        except _Defective as failed:
-            raise FoundDefect(BatchDefect(batches.position(failed.row), failed.reason)) from None
+            yield from self._read(data, table[:together])
+            if is_large:
+                done = together
+                yield from self._in_steps(data, table[together])
+        except DefectiveBatch as failed:
+            raise FoundDefect(BatchDefect(batches.position(done + failed.number), REASONS[failed.defect])) from None
         if sound < len(table):
             reason = f"{table[sound, COUNT]} records do not fit into {sizes[sound]} bytes"
             raise FoundDefect(BatchDefect(batches.position(sound), reason))
 
-    def _indexed(self, data: Bytes, table: Longs) -> Iterator[IndexedRecords]:
+    def _read(self, data: Bytes, table: Longs) -> Iterator[Records]:
         if not len(table):
             return
-        records = self._space(data, table)
-        failed, defect, _ = self._engine.index_records(data, table, records.offsets, records.timestamps, records.spans)
-        if failed < 0:
-            yield from records.parts(most_headers=MOST_HEADERS)
-            return
-        yield from self._indexed(data, table[:failed])
-        raise _Defective(failed, REASONS[defect])
+        try:
+            columns = self._engine.read_records(data, table, self._columns.wanted)
+        except DefectiveBatch as failed:
+            yield from self._read(data, table[: failed.number])
+            raise
+        yield from Records(data, table, columns).parts(most_headers=MOST_HEADERS)
 
-    def _in_steps(self, data: Bytes, row: Longs, number: int) -> Iterator[IndexedRecords]:
+    def _in_steps(self, data: Bytes, row: Longs) -> Iterator[Records]:
         """All of them are read once before any is given: of a batch with a defect, no record is."""
         steps: list[Longs] = []
         position, exceeded = int(row[START]), -1
         for step in record_steps(row, step_bytes=self._group_bytes):
             step[START], step[EXCEEDED_DELTA] = position, exceeded
             table = step[np.newaxis]
-            records = self._space(data, table)
-            failed, defect, position = self._engine.index_records(
-                data, table, records.offsets, records.timestamps, records.spans
-            )
-            if failed >= 0:
-                raise _Defective(number, REASONS[defect])
-            exceeded = int(records.offsets[-1] - row[BASE_OFFSET])
+            columns = self._engine.read_records(data, table, Wanted())
+            position, exceeded = columns.end, int(columns.offsets[-1] - row[BASE_OFFSET])
             steps.append(table)
         for table in steps:
-            yield from self._indexed(data, table)
-
-    def _space(self, data: Bytes, table: Longs) -> IndexedRecords:
-        """Spans are overwritten by the next group: fresh memory costs more than all that is written to it."""
-        count = int(table[:, COUNT].sum())
-        if SPAN_ROWS * count > len(self._spans):
-            self._spans = np.empty(SPAN_ROWS * count, np.int64)
-        return IndexedRecords(data, table, self._spans[: SPAN_ROWS * count].reshape(SPAN_ROWS, count))
-
-
-class _Defective(Exception):
-    def __init__(self, row: int, reason: str) -> None:
-        super().__init__(reason)
-        self.row = row
-        self.reason = reason
+            yield from self._read(data, table)

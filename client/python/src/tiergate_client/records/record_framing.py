@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tiergate_client.records.engines import Bytes, Longs
 from tiergate_client.records.kernel_loading import load_framing_kernels
+from tiergate_client.records.record_columns import Bytes, Longs
 from tiergate_client.varints import encode_varint
 
 # Tags, lengths and numbers of a record and of a header are shorter.
