@@ -7,11 +7,15 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
+from typing import Final
 
 from tiergate_client.errors import Cancelled, SegmentNotFound, StoredDataCorrupt, TiergateError, Unavailable
 from tiergate_client.values import RemoteLogSegmentMetadata, SegmentState
 from tiergate_client.verification import VerificationProgress
 from tiergate_server.cli.connection import Tiergate
+
+# A signal does not end a wait that was just about to begin: Ctrl-C is noticed at the next look.
+_LONGEST_WAIT_S: Final = 0.2
 
 Observer = Callable[[RemoteLogSegmentMetadata, VerificationProgress], None]
 """Told how far each segment is, from several threads."""
@@ -57,7 +61,7 @@ def verdicts(
             running |= {threads.submit(verify, metadata) for metadata in islice(waiting, parallel - len(running))}
             if not running:
                 return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
+            done, running = wait(running, timeout=_LONGEST_WAIT_S, return_when=FIRST_COMPLETED)
             for future in done:
                 yield future.result()
     finally:
