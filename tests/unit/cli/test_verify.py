@@ -238,7 +238,7 @@ def test_as_many_segments_as_asked_for_are_verified_at_once(
 def test_ctrl_c_ends_the_run_without_waiting_for_what_is_under_way(
     held: HeldVerifications, cli: Cli, stored: list[str]
 ) -> None:
-    """The signal is raised in a thread of its own: a wait under way does not end by it, as one about to begin does not."""
+    """Raised in another thread, the signal ends no wait of the main one, as one that comes just before does not."""
     assert stored
 
     def interrupt() -> None:

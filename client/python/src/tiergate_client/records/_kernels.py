@@ -1,8 +1,8 @@
 """The loops over batches and records, compiled by numba; what happens once per call is done elsewhere.
 
 Self-contained on purpose: numba keeps its cache beside this file, and a copy of the file in another place works alone
-(see `kernel_loading.py`). The numbers of columns, rows, defects and headers are those of `batch_table.py`, `engines.py`
-and `defects.py`.
+(see `kernel_loading.py`). The numbers of columns, rows, defects and headers are those of `batch_table.py`,
+`record_columns.py`, `engines.py` and `defects.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RECORD_CUT, _RECORD_LENGTH, _NUMBER, _FIELD_LENGTH, _OFFSET, _HEADERS, _REST, _
 _MOST_HEADERS = 512 * 1024
 _WORD_BYTES, _MOST_IN_STEPS = 8, 512
 STEP_BYTES = 32
-"""What is copied goes to memory that has room for so many bytes more."""
+"""So many are copied at once; memory that has room for so many more is filled that way up to its end."""
 _HEADER_BYTES, _LENGTH_ENDS_AT, _MAGIC_AT, _MAGIC, _LAST_CODEC = 61, 12, 16, 2, 4
 _LOG_APPEND_TIME, _CONTROL = 8, 32
 _LZ4, _ZSTD, _LZ4_BLOCK_BYTES = 3, 4, 64 * 1024

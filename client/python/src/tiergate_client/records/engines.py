@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from tiergate_client.records.batch_format import Codec
 from tiergate_client.records.batch_walking import WalkedBatches
-from tiergate_client.records.record_columns import Bytes, Longs, RecordColumns, Wanted
+from tiergate_client.records.record_columns import Bytes, DefectiveBatch, Longs, RecordColumns, Wanted
 
 _logger = logging.getLogger(__name__)
 
@@ -46,8 +46,8 @@ class Engine(Protocol):
         """For one thread; None where every batch is left to pyarrow."""
         ...
 
-    def read_records(self, data: Bytes, batches: Longs, wanted: Wanted) -> RecordColumns:
-        """All records of the batches, which have one at least. Raises DefectiveBatch.
+    def read_records(self, data: Bytes, batches: Longs, wanted: Wanted) -> RecordColumns | DefectiveBatch:
+        """All records of the batches, which have one at least; or of which batch they can not be read.
 
         Of the table of batches the first RECORD_COLUMNS are read (`batch_table.py`). Sound are batches whose records
         fill their bytes exactly and whose offsets ascend within the batch.

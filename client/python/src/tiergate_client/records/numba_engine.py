@@ -40,7 +40,7 @@ class NumbaEngine:
     def frames(self) -> Frames:
         return _NativeFrames(self._kernels)
 
-    def read_records(self, data: Bytes, batches: Longs, wanted: Wanted) -> RecordColumns:
+    def read_records(self, data: Bytes, batches: Longs, wanted: Wanted) -> RecordColumns | DefectiveBatch:
         starts, ends, count = batches[:, [START, END, COUNT]].sum(axis=0).tolist()
         most_bytes = ends - starts + self._kernels.STEP_BYTES
         offsets, timestamps = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -52,7 +52,7 @@ class NumbaEngine:
             data, batches, offsets, timestamps, *_memory_of(keys), *_memory_of(values), headers, totals
         )
         if failed >= 0:
-            raise DefectiveBatch(failed, RecordDefect(defect))
+            return DefectiveBatch(failed, RecordDefect(defect))
         key_bytes, null_keys, value_bytes, null_values = totals.tolist()
         return RecordColumns(
             offsets,
@@ -80,17 +80,19 @@ class _BinaryColumn:
     def __init__(self, count: int, most_bytes: int) -> None:
         self._ends = np.empty(count + 1, np.int32)
         self._validity = np.full((count + 7) // 8, 0xFF, np.uint8)
-        self._content = np.empty(most_bytes, np.uint8)
+        # Of Arrow's pool, which keeps what it once got: an array of numpy is mapped anew for each group.
+        self._content = pa.allocate_buffer(most_bytes, resizable=True)
 
     @property
     def memory(self) -> tuple[Any, Any, Any]:
-        return self._ends, self._validity, self._content
+        """To be given up before `array` is called, which may move the content."""
+        return self._ends, self._validity, np.frombuffer(self._content, np.uint8)
 
     def array(self, size_bytes: int, null_count: int) -> Any:
         """What was not needed is given back."""
-        self._content.resize(size_bytes, refcheck=False)
+        self._content.resize(size_bytes, shrink_to_fit=True)
         validity = pa.py_buffer(self._validity) if null_count else None
-        buffers = [validity, pa.py_buffer(self._ends), pa.py_buffer(self._content)]
+        buffers = [validity, pa.py_buffer(self._ends), self._content]
         return pa.Array.from_buffers(pa.binary(), len(self._ends) - 1, buffers, null_count)
 
 

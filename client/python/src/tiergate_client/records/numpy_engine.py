@@ -29,7 +29,7 @@ class NumpyEngine:
     def frames(self) -> None:
         return None
 
-    def read_records(self, data: Bytes, batches: Longs, wanted: Wanted) -> RecordColumns:
+    def read_records(self, data: Bytes, batches: Longs, wanted: Wanted) -> RecordColumns | DefectiveBatch:
         walk = _walk_records(data.data, batches)
         count = len(walk.starts)
         batch_of = np.repeat(np.arange(len(batches)), batches[:, 2])[:count]
@@ -39,9 +39,9 @@ class NumpyEngine:
         columns.read(offsets, timestamps, spans, batch_of, batches)
         failed = int(columns.defects.argmax()) if count and columns.defects.any() else None
         if failed is not None and (walk.failed_batch < 0 or batch_of[failed] <= walk.failed_batch):
-            raise DefectiveBatch(int(batch_of[failed]), RecordDefect(columns.first_defect(failed)))
+            return DefectiveBatch(int(batch_of[failed]), RecordDefect(columns.first_defect(failed)))
         if walk.failed_batch >= 0:
-            raise DefectiveBatch(walk.failed_batch, walk.defect)
+            return DefectiveBatch(walk.failed_batch, walk.defect)
         return RecordColumns(
             offsets,
             timestamps,

@@ -1,8 +1,8 @@
-"""What an engine reads of records, and what of it is wanted; engines and those who use them agree on it here."""
+"""What an engine reads, of what, and what of it is wanted; engines and those who use them agree on it here."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,29 +29,32 @@ class RecordColumns:
 
     offsets: Longs
     timestamps: Longs
-    keys: Any = None
+    keys: Any
     """An Arrow array of type binary, as values are."""
-    values: Any = None
-    headers: Longs | None = None
+    values: Any
+    headers: Longs | None
     """Two rows: where the headers of each record begin, and how many there are."""
-    end: int = 0
-    """Where the records end in the data."""
+    end: int
+    """Where the records of the batches end in the data."""
 
     def part(self, first: int, stop: int) -> RecordColumns:
         """Those of the records from one number to before another."""
-        return RecordColumns(
-            self.offsets[first:stop],
-            self.timestamps[first:stop],
-            None if self.keys is None else self.keys.slice(first, stop - first),
-            None if self.values is None else self.values.slice(first, stop - first),
-            None if self.headers is None else np.ascontiguousarray(self.headers[:, first:stop]),
+        return replace(
+            self,
+            offsets=self.offsets[first:stop],
+            timestamps=self.timestamps[first:stop],
+            keys=None if self.keys is None else self.keys.slice(first, stop - first),
+            values=None if self.values is None else self.values.slice(first, stop - first),
+            headers=None if self.headers is None else np.ascontiguousarray(self.headers[:, first:stop]),
         )
 
 
-class DefectiveBatch(Exception):
-    """The first one that can not be read, by its number, and why."""
+@dataclass(frozen=True, slots=True)
+class DefectiveBatch:
+    """The first one that can not be read, by its number, and why.
 
-    def __init__(self, number: int, defect: RecordDefect) -> None:
-        super().__init__(defect.name)
-        self.number = number
-        self.defect = defect
+    No exception: the traceback of one would keep the columns that were begun, while the batches before are read again.
+    """
+
+    number: int
+    defect: RecordDefect

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -43,8 +43,8 @@ class RecordDecoder:
     """Batches are joined until their records have `group_bytes`, or half more; one of twice that is given in steps.
 
     What is needed beside the columns is thus bounded by the group and the largest batch, however small the records are,
-    and so are columns with more headers than MOST_HEADERS, which are given in parts. Memory is used again from call to
-    call: not to be shared by threads, nor by generators that take turns.
+    and so are columns with more headers than MOST_HEADERS, which are given in parts. There is one buffer to decompress
+    to: not to be shared by threads, nor by generators that take turns.
     """
 
     def __init__(
@@ -147,28 +147,28 @@ class RecordDecoder:
         is_large = sound and sizes[sound - 1] > 2 * self._group_bytes
         together = sound - 1 if is_large else sound
         done = 0
-        try:
-            yield from self._read(data, table[:together])
-            if is_large:
-                done = together
-                yield from self._in_steps(data, table[together])
-        except DefectiveBatch as failed:
-            raise FoundDefect(BatchDefect(batches.position(done + failed.number), REASONS[failed.defect])) from None
+        failed = yield from self._read(data, table[:together])
+        if failed is None and is_large:
+            done = together
+            failed = yield from self._in_steps(data, table[together])
+        if failed is not None:
+            raise FoundDefect(BatchDefect(batches.position(done + failed.number), REASONS[failed.defect]))
         if sound < len(table):
             reason = f"{table[sound, COUNT]} records do not fit into {sizes[sound]} bytes"
             raise FoundDefect(BatchDefect(batches.position(sound), reason))
 
-    def _read(self, data: Bytes, table: Longs) -> Iterator[Records]:
+    def _read(self, data: Bytes, table: Longs) -> Generator[Records, None, DefectiveBatch | None]:
+        """Those before the batch that it returns, if any."""
         if not len(table):
-            return
-        try:
-            columns = self._engine.read_records(data, table, self._columns.wanted)
-        except DefectiveBatch as failed:
-            yield from self._read(data, table[: failed.number])
-            raise
+            return None
+        columns = self._engine.read_records(data, table, self._columns.wanted)
+        if isinstance(columns, DefectiveBatch):
+            yield from self._read(data, table[: columns.number])
+            return columns
         yield from Records(data, table, columns).parts(most_headers=MOST_HEADERS)
+        return None
 
-    def _in_steps(self, data: Bytes, row: Longs) -> Iterator[Records]:
+    def _in_steps(self, data: Bytes, row: Longs) -> Generator[Records, None, DefectiveBatch | None]:
         """All of them are read once before any is given: of a batch with a defect, no record is."""
         steps: list[Longs] = []
         position, exceeded = int(row[START]), -1
@@ -176,7 +176,11 @@ class RecordDecoder:
             step[START], step[EXCEEDED_DELTA] = position, exceeded
             table = step[np.newaxis]
             columns = self._engine.read_records(data, table, Wanted())
+            if isinstance(columns, DefectiveBatch):
+                return columns
             position, exceeded = columns.end, int(columns.offsets[-1] - row[BASE_OFFSET])
+            step[END] = position  # memory is asked for by the bytes of what is read
             steps.append(table)
         for table in steps:
             yield from self._read(data, table)
+        return None
