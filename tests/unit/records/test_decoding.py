@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
+from support.decoding_memory import watched_memory
 from support.record_batches import MadeBatch, MadeRecord, marker, varint, zstd_without_content_size
 from tiergate_client.errors import CorruptBatch, InvalidField
 from tiergate_client.records import ALL_COLUMNS, Codec, ScannedBatches, decode_batches
@@ -276,14 +276,11 @@ def test_record_of_more_headers_than_any_may_have_is_corrupt_and_takes_no_memory
     record = b"\x00\x00\x00\x01\x01" + varint(count) + b"\x00\x01" * count
     body = zstd_without_content_size(varint(len(record)) + record)
     made = batch(attributes=int(Codec.ZSTD), record_count=1, body=body).encode()
-    tracemalloc.start()
-    try:
+    rows(TWO_RECORDS, engine)  # what is loaded once does not count
+    with watched_memory() as memory:
         with pytest.raises(CorruptBatch, match=f"more than {MOST_HEADERS} headers"):
             rows(made, engine)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 10 * len(record)
+        assert memory.size_bytes < 10 * len(record)
 
 
 def test_records_of_many_headers_are_given_in_parts_of_few(engine: EngineName, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,17 +311,46 @@ def test_batch_of_the_smallest_records_takes_little_memory_beside_what_is_given(
     body[:, 6:8] = 1
     compressed = zstd_without_content_size(body.tobytes())
     made = batch(attributes=int(Codec.ZSTD), record_count=count, last_offset_delta=count - 1, body=compressed).encode()
+    rows(TWO_RECORDS, engine)  # what is loaded once does not count
     read = 0
-    tracemalloc.start()
-    try:
+    with watched_memory() as memory:
         for given in decode_batches(made, columns=ALL_COLUMNS, group_bytes=1 << 14, engine_name=engine):
             assert given["offset"][0].as_py() == read
             read += given.num_rows
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+        assert memory.size_bytes < 5 * body.nbytes
     assert read == count
-    assert peak < 5 * body.nbytes
+
+
+def test_batch_that_is_given_in_steps_takes_memory_by_the_step(engine: EngineName) -> None:
+    made = batch(*(MadeRecord(delta, key=b"k", value=b"x" * 1000) for delta in range(8000))).encode()
+    rows(TWO_RECORDS, engine)  # what is loaded once does not count
+    with watched_memory() as memory:
+        for given in decode_batches(made, group_bytes=1 << 18, engine_name=engine):
+            assert given.nbytes < 1 << 19
+        assert memory.size_bytes < len(made) / 4
+
+
+def test_defect_keeps_no_second_copy_of_the_batches_before_it(engine: EngineName) -> None:
+    sound = b"".join(batch(MadeRecord(0, value=bytes(1000)), base_offset=base).encode() for base in range(2000))
+    content = sound + batch(MadeRecord(1), MadeRecord(0), base_offset=2000).encode()
+    rows(TWO_RECORDS, engine)  # what is loaded once does not count
+    with watched_memory() as memory:
+        decoded = decode_batches(content, group_bytes=4 << 20, engine_name=engine)
+        assert next(decoded).num_rows == 2000
+        assert memory.held_bytes < 1.5 * len(content)
+        with pytest.raises(CorruptBatch, match="do not ascend") as refused:
+            next(decoded)
+        assert memory.held_bytes < 1.5 * len(content), refused
+        assert memory.size_bytes < 3 * len(content)
+
+
+@pytest.mark.parametrize("length", [7, 8, 31, 32, 33, 63, 64, 65, 511, 512, 513, 8191, 8192])
+def test_lengths_around_those_that_are_copied_otherwise_are_read_exactly(engine: EngineName, length: int) -> None:
+    """The last one stands at the end of the bytes, where nothing can be copied beyond."""
+    contents = [bytes([65 + number]) * size for number, size in enumerate((length, 1, length, 0, length - 1, length))]
+    made = batch(*(MadeRecord(delta, key=one, value=one[::-1]) for delta, one in enumerate(contents)))
+    read = rows(made.encode(), engine)
+    assert [row["key"] for row in read] == [row["value"] for row in read] == contents
 
 
 def test_defect_at_the_end_of_a_batch_that_is_given_in_steps_leaves_all_of_it_out(engine: EngineName) -> None:
